@@ -5,13 +5,19 @@ Nothing is cited here: that a table is copied right does not show that the board
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields
+
 import pytest
 from spec_document import ROOT, table
 
+from roundtable.config.settings import VARIABLES, default_of
 from roundtable.rules import limits
 from roundtable.rules.errors import Code
 from roundtable.rules.lifecycle import TRANSITIONS, Action
 from roundtable.rules.model import Status
+from supervisor.failures import FailureClass
+from supervisor.policy import CONSEQUENCES, WorkerMove
+from supervisor.roster import Worker
 
 SPEC_TEXT = (ROOT / "SPEC.md").read_text(encoding="utf-8")
 
@@ -56,6 +62,33 @@ def test_the_limits_are_those_of_the_rules() -> None:
         "HTTP body": "1 MiB",
         "reply": f"{limits.REPLY_BYTES // 1024} KiB",
     }
+
+
+def test_the_settings_are_those_of_the_server() -> None:
+    written = {row["Variable"]: row["Default"] for row in table(SPEC_TEXT, "Variable")}
+    coded = {variable: default_of(field) for variable, field in VARIABLES.items()}
+    assert written == {name: "" if value in (None, ()) else str(value) for name, value in coded.items()}
+
+
+def test_the_fields_of_a_roster_worker_are_those_of_the_pool() -> None:
+    written = {row["Field"]: row["Default"] for row in table(SPEC_TEXT, "Field")}
+    coded = {field.name: "" if field.default is MISSING else field.default for field in fields(Worker)}
+    shown = {name: "" if value is None else value for name, value in coded.items()}
+    assert written == {
+        name: "none" if value == () else f"{value:g}" if isinstance(value, float) else str(value)
+        for name, value in shown.items()
+    }
+
+
+def test_the_consequences_of_failures_are_those_of_the_pool() -> None:
+    moves = {WorkerMove.WAIT: "waits", WorkerMove.PARK: "parks", WorkerMove.GO_ON: "goes on"}
+    rows = {row["Class"]: row for row in table(SPEC_TEXT, "Class")}
+    assert list(rows) == [kind.value for kind in FailureClass if kind in CONSEQUENCES]
+    for kind, consequence in CONSEQUENCES.items():
+        row = rows[kind.value]
+        assert row["Counts as a failure"] == ("yes" if consequence.counts else "no"), kind
+        assert row["The worker then"].startswith(moves[consequence.worker]), kind
+        assert ("asked for help" in row["The worker then"]) == consequence.asks_for_help, kind
 
 
 def test_a_table_that_is_not_there_is_an_error_and_not_an_empty_one() -> None:

@@ -26,7 +26,7 @@ _REGISTRY_HOSTS = tuple(
         ("anaconda", "org"),
     )
 )
-_INDEX_OPTION = re.compile(r"(?i)index[-_]url\s*[=:]?\s*\S|find-links")
+_INDEX_OPTION = re.compile(r"(?i)index[-_]url\s*[=:]?\s*\S|find[-]links")
 _MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home/[a-z]\w*|Users/[A-Za-z]\w*)/")
 
 _DECISION_NAME = re.compile(r"\d{4}-[a-z0-9]+(-[a-z0-9]+)*\.md")
