@@ -1,0 +1,1 @@
+"""A real small model on this machine: weights by package name, llama.cpp's server as a child process."""
