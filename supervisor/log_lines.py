@@ -47,8 +47,7 @@ class JsonLine:
     """Renders one JSON object on one line, in ASCII; a traceback is one string in it."""
 
     def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> str:
-        traceback = event.pop("exception", None)
-        content = _ordered(event)
+        traceback, content = event["traceback"], _ordered(event)
         if traceback is not None:
             content["exception"] = traceback
         # The one character that is neither printable nor escaped by the json module.
@@ -62,8 +61,7 @@ class ConsoleLine:
         self._colours = colours
 
     def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> str:
-        traceback = event.pop("exception", None)
-        content = _ordered(event)
+        traceback, content = event["traceback"], _ordered(event)
         time, level, logger, message = (content.pop(fact, "") for fact in _FACTS)
         parts = [
             escape(str(time)),
@@ -87,9 +85,9 @@ class ConsoleLine:
 
 def _ordered(event: EventDict) -> dict[str, object]:
     """The event in values that JSON has, its facts first. A value named as a fact, but not one, gets an underscore."""
-    facts = event.pop("facts")
+    facts = event["facts"]
     content = {name: _plain(facts[name]) for name in _FACTS if facts.get(name)}
-    for key, value in event.items():
+    for key, value in event["fields"].items():
         name = _short(str(key))
         content[f"{name}_" if name in (*_FACTS, "exception") else name] = _plain(value)
     return content

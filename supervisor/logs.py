@@ -82,16 +82,14 @@ def _add_facts(_logger: WrappedLogger, _method: str, event: EventDict) -> EventD
     record: logging.LogRecord = event.pop("_record")
     event.pop("_from_structlog")
     time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-    text = format_traceback(event.pop("exc_info", None), with_words=not _is_capped(record.name))
-    if text is not None:
-        event["exception"] = text
-    event["facts"] = {
+    facts = {
         "time": time.replace("+00:00", "Z"),
         "level": record.levelname.lower(),
         "logger": record.name,
         "event": event.pop("event", ""),
     }
-    return event
+    traceback = format_traceback(event.pop("exc_info", None), with_words=not _is_capped(record.name))
+    return {"facts": facts, "traceback": traceback, "fields": event}
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
