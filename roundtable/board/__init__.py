@@ -1,0 +1,1 @@
+"""Ring 3, the board: the one actor that changes state."""

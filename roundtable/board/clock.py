@@ -1,0 +1,31 @@
+"""The board's clock: wall time for people, a clock that nobody can set for durations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from roundtable.rules.model import Now
+
+Clock = Callable[[], Now]
+
+_MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux's boot-time clock goes on while the machine sleeps; elsewhere the monotonic clock has to do."""
+
+
+def reading(utc_ms: int, board_ms: int) -> Now:
+    text = datetime.fromtimestamp(utc_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return Now(utc_ms, board_ms, text.removesuffix("+00:00") + "Z")
+
+
+def system_clock() -> Clock:
+    """A clock whose board time begins at the wall time of now and then runs by itself."""
+    start_board_ms = time.time_ns() // 1_000_000
+    start_ns = time.clock_gettime_ns(_MONOTONIC)
+
+    def now() -> Now:
+        elapsed_ms = (time.clock_gettime_ns(_MONOTONIC) - start_ns) // 1_000_000
+        return reading(time.time_ns() // 1_000_000, start_board_ms + elapsed_ms)
+
+    return now

@@ -1,0 +1,47 @@
+"""How much goes into one reply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from roundtable.rules.limits import BRIEF_RESULTS_CHARS, EVENT_VALUE_CHARS, PAGE_BYTES
+
+T = TypeVar("T")
+
+
+def size_bytes(row: object) -> int:
+    """What the row takes in a reply."""
+    return (
+        len(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")) + 1
+    )
+
+
+def fill(rows: Iterable[T], limit: int) -> tuple[list[T], bool]:
+    """The rows that fit on one page, and whether there are more. A single row always fits."""
+    page: list[T] = []
+    taken = 0
+    for row in rows:
+        taken += size_bytes(row)
+        if page and (len(page) == limit or taken > PAGE_BYTES):
+            return page, True
+        page.append(row)
+    return page, False
+
+
+def texts_that_fit(lengths: Sequence[int]) -> list[bool]:
+    """Which of the texts, most wanted first, a brief has room for."""
+    room = BRIEF_RESULTS_CHARS
+    fits = []
+    for length in lengths:
+        fits.append(length <= room)
+        room -= length if length <= room else 0
+    return fits
+
+
+def shown_value(value: object) -> object:
+    """An event's value as it is shown: a long one as its length."""
+    if isinstance(value, str) and len(value) > EVENT_VALUE_CHARS:
+        return {"length": len(value)}
+    return value

@@ -1,0 +1,1 @@
+"""Ring 2, the store: synchronous SQLite. Nothing else speaks SQL."""

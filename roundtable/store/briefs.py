@@ -1,0 +1,53 @@
+"""The brief: everything that the winner of a claim needs to begin."""
+
+from __future__ import annotations
+
+from roundtable.rules import replies
+from roundtable.rules.model import Task
+from roundtable.rules.paging import texts_that_fit
+from roundtable.store import views
+from roundtable.store.unit import Unit
+
+
+def brief(unit: Unit, task: Task) -> replies.Brief:
+    """The brief of a task that the caller holds.
+
+    Earlier results come first and dependencies' after them, each newest first, as far as there is room.
+    """
+    causes = unit.db.execute(
+        "SELECT t.task_id, t.title, t.result FROM dependencies d JOIN tasks t ON t.task_id = d.depends_on "
+        "WHERE d.task_id = ? ORDER BY t.updated_at DESC, t.task_id DESC",
+        (task.task_id,),
+    ).fetchall()
+    rounds = unit.db.execute(
+        "SELECT result, note FROM reviews WHERE task_id = ? AND verdict = 'reject' ORDER BY review_id DESC",
+        (task.task_id,),
+    ).fetchall()
+    # what was sent back comes first: without it the same mistake is made again
+    fits = texts_that_fit(
+        [*(len(result) for result, _ in rounds), *(len(result or "") for *_, result in causes)]
+    )
+    earlier: list[replies.EarlierResult] = []
+    for (result, note), has_room in zip(rounds, fits, strict=False):
+        earlier.append(
+            {"result": result, "note": note}
+            if has_room
+            else {"note": note, "length": len(result), "omitted": True}
+        )
+    dependencies: list[replies.DependencyResult] = []
+    for (cause, title, result), has_room in zip(causes, fits[len(rounds) :], strict=True):
+        shown: replies.DependencyResult = {"task_id": cause, "title": title}
+        if has_room:
+            shown["result"] = result or ""
+        else:
+            shown["length"] = len(result)
+            shown["omitted"] = True
+        dependencies.append(shown)
+    return {
+        "task_id": task.task_id,
+        "claim_id": task.claim_id or "",
+        "attempt": task.attempt,
+        "task": views.fields(task, for_holder=True),
+        "dependencies": dependencies,
+        "earlier": earlier,
+    }

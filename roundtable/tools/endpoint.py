@@ -1,0 +1,215 @@
+"""The MCP side of the server: tools/list by role, and every tools/call on its way to the board.
+
+Two of the SDK's transports share one low-level server. Calls that are decided in one step answer as plain JSON,
+which costs a third less; everything else answers as an event stream, in which a client that hangs up is noticed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ToolAnnotations,
+)
+from mcp_types import Tool as WireTool
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from roundtable import __version__
+from roundtable.board.actor import Board
+from roundtable.rules.agents import Agent
+from roundtable.rules.commands import RecordRefusal
+from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, echo, invalid
+from roundtable.rules.limits import RATE_WINDOW_SECONDS, RESERVED_CALLS
+from roundtable.rules.model import Now
+from roundtable.rules.rate import RateWindow
+from roundtable.rules.roles import refuse_role
+from roundtable.tools.answers import refusal, success
+from roundtable.tools.arguments import mentioned_task_id
+from roundtable.tools.catalogue import BY_NAME, TOOLS, Tool
+
+log = structlog.get_logger(__name__)
+
+UNKNOWN_TOOL: Final = "(unknown)"
+"""What the audit calls a tool that does not exist: the name a client made up could carry anything."""
+MALFORMED: Final = "(malformed)"
+
+LANDS_WORK: Final = frozenset({"submit_result", "release_task"})
+"""These may use the calls kept in reserve."""
+
+BODY_BYTES: Final = 1 << 20
+
+Context = ServerRequestContext[Any, Request]
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """Who sends this request, and when it came in."""
+
+    agent: Agent
+    arrived: Now
+
+
+class Endpoint:
+    """An ASGI application for POST /mcp behind the doors, which have put the agent into the scope."""
+
+    def __init__(self, board: Board, calls_per_minute: int) -> None:
+        self._board = board
+        self._calls_per_minute = calls_per_minute
+        self._windows: dict[str, RateWindow] = {}
+        server: Server[Any] = Server(
+            "roundtable",
+            version=__version__,
+            title="Roundtable",
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            # without it each call of the 2026 generation would run tools/list first
+            get_tool_input_schema=_input_schema,
+        )
+        server.middleware.append(self._account)
+        self._quick = _transport(server, json_response=True)
+        self._streaming = _transport(server, json_response=False)
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Take requests for as long as the context lasts."""
+        async with self._quick.run(), self._streaming.run():
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["arrived"] = self._board.clock()
+        transport = self._quick if _is_quick(scope["body"]) else self._streaming
+        await transport.handle_request(scope, receive, send)
+
+    async def _list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        del params
+        role = _caller(ctx).agent.role
+        return ListToolsResult(tools=[_WIRE[tool.name] for tool in TOOLS if role in tool.roles])
+
+    async def _account(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Every tools/call passes here, whatever its generation: rated first, and on the audit log if it goes no further."""
+        if ctx.method != "tools/call":
+            return await call_next(ctx)
+        caller = _caller(ctx)
+        named = ctx.params.get("name") if isinstance(ctx.params, Mapping) else None
+        name = named if isinstance(named, str) and named in BY_NAME else UNKNOWN_TOOL
+        wait_seconds = self._over_limit(caller.agent, name)
+        if wait_seconds is not None:
+            error = BoardError(
+                Code.RATE_LIMITED,
+                f"More than {self._calls_per_minute} calls in a minute. Wait {wait_seconds} s; "
+                f"{' and '.join(sorted(LANDS_WORK))} have some in reserve.",
+                retry_after_seconds=wait_seconds,
+            )
+            return await self._refuse(caller, name, error, ctx.params)
+        try:
+            return await call_next(ctx)
+        except ValidationError:
+            error = invalid("malformed params")
+            await self._refuse(caller, MALFORMED, error, ctx.params)
+            raise
+
+    async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
+        caller = _caller(ctx)
+        tool = BY_NAME.get(params.name)
+        if tool is None:
+            error = BoardError(
+                Code.NOT_FOUND, f"There is no tool {echo(params.name)}. tools/list shows those there are."
+            )
+            return await self._refuse(caller, UNKNOWN_TOOL, error, params.arguments)
+        try:
+            refuse_role(caller.agent, tool.command, tool.name)
+            command = tool.parse(params.arguments)
+        except BoardError as error:
+            return await self._refuse(caller, tool.name, error, params.arguments)
+        try:
+            return success(tool, await self._board.ask(caller.agent, tool.name, command, caller.arrived))
+        except BoardError as error:
+            return refusal(error)
+        except Exception:
+            log.exception("fault", tool=tool.name, agent=caller.agent.name)
+            return refusal(BoardError(Code.INTERNAL, INTERNAL_MESSAGE))
+
+    async def _refuse(
+        self, caller: _Caller, name: str, error: BoardError, arguments: object
+    ) -> CallToolResult:
+        """Refuse what the board need not see; it only writes the audit row."""
+        record = RecordRefusal(error, mentioned_task_id(arguments))
+        try:
+            await self._board.ask(caller.agent, name, record, caller.arrived)
+        except BoardError as told:
+            return refusal(told)
+        raise AssertionError("a recorded refusal is always raised")
+
+    def _over_limit(self, agent: Agent, name: str) -> int | None:
+        """Whole seconds until a call is free again, or None (and the call counts) if one is."""
+        if not self._calls_per_minute:
+            return None
+        window = self._windows.get(agent.name)
+        if window is None:
+            window = self._windows[agent.name] = RateWindow(self._calls_per_minute, RATE_WINDOW_SECONDS)
+        reserve = RESERVED_CALLS if name in LANDS_WORK else 0
+        wait = window.allow(self._board.clock().board_ms / 1000, reserve=reserve)
+        return None if wait is None else max(1, -int(-wait // 1))
+
+
+def _caller(ctx: Context) -> _Caller:
+    if ctx.request is None:
+        raise AssertionError("served over HTTP only")
+    scope = ctx.request.scope
+    return _Caller(scope["agent"], scope["arrived"])
+
+
+def _input_schema(name: str) -> Mapping[str, Any] | None:
+    tool = BY_NAME.get(name)
+    return tool.input_schema if tool else None
+
+
+def _is_quick(body: bytes) -> bool:
+    """Whether this is a plain call of a tool. Whatever else it is, the streaming transport knows what to say to it."""
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(message, dict) and message.get("method") == "tools/call"
+
+
+def _transport(server: Server[Any], *, json_response: bool) -> StreamableHTTPSessionManager:
+    return StreamableHTTPSessionManager(
+        app=server,
+        json_response=json_response,
+        stateless=True,
+        security_settings=None,  # the doors do this, exactly
+        max_request_body_size=BODY_BYTES,
+    )
+
+
+def _wire(tool: Tool) -> WireTool:
+    return WireTool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=ToolAnnotations(
+            read_only_hint=tool.reads_only,
+            destructive_hint=tool.destroys,
+            idempotent_hint=tool.repeats_safely,
+            open_world_hint=False,
+        ),
+    )
+
+
+_WIRE: Final[Mapping[str, WireTool]] = {tool.name: _wire(tool) for tool in TOOLS}

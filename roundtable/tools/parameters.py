@@ -1,0 +1,62 @@
+"""The kinds of parameters: each is the JSON schema that callers see, and what makes a value of ours from one of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from roundtable.rules import limits
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a tool. `convert` is applied after the schema held."""
+
+    schema: dict[str, Any]
+    convert: Callable[[Any], Any] = _same
+
+    def described(self, description: str) -> Parameter:
+        return Parameter({**self.schema, "description": description}, self.convert)
+
+    def defaulting(self, value: object) -> Parameter:
+        return Parameter({**self.schema, "default": value}, self.convert)
+
+
+def text(chars: int) -> Parameter:
+    """1 to `chars` characters."""
+    return Parameter({"type": "string", "minLength": 1, "maxLength": chars})
+
+
+def integer(smallest: int, largest: int) -> Parameter:
+    return Parameter({"type": "integer", "minimum": smallest, "maximum": largest}, int)
+
+
+def task_id() -> Parameter:
+    return Parameter({"type": "integer", "minimum": 1, "maximum": limits.TASK_ID_MAX}, int)
+
+
+def flag() -> Parameter:
+    return Parameter({"type": "boolean"})
+
+
+def choice(kind: type[StrEnum]) -> Parameter:
+    return Parameter({"type": "string", "enum": [member.value for member in kind]}, kind)
+
+
+def task_ids() -> Parameter:
+    """A set of task ids; the empty list is a value, not an absence."""
+    return Parameter(
+        {
+            "type": "array",
+            "items": {"type": "integer", "minimum": 1, "maximum": limits.TASK_ID_MAX},
+            "maxItems": limits.DEPENDENCIES_MAX,
+            "uniqueItems": True,
+        },
+        lambda ids: tuple(int(one) for one in ids),
+    )
