@@ -1,0 +1,97 @@
+"""The HTTP under a worker's MCP client: whole replies, bounded, and no failure that ends the client.
+
+The SDK's client dies with its whole context when a request fails below HTTP, and tells no status from another. A
+model call may be running then, so here every such failure becomes a JSON-RPC error with its meaning in `data`, and
+the client lives through a board that is away.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import httpx2
+import trio
+
+from supervisor.limits import BOARD_CALL_SECONDS, BOARD_REPLY_BYTES
+
+DOOR_ERROR: Final = -32_090
+"""The code of errors made here, from the range that JSON-RPC leaves to implementations."""
+
+
+@asynccontextmanager
+async def open_board_http(token: str) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client that carries the token, reads no proxy variable and follows no redirect."""
+    transport = _BoardTransport(httpx2.AsyncHTTPTransport(trust_env=False, retries=0))
+    async with httpx2.AsyncClient(
+        transport=transport,
+        headers={"authorization": f"Bearer {token}", "accept-encoding": "identity"},
+        trust_env=False,
+        follow_redirects=False,
+        timeout=None,
+    ) as client:
+        yield client
+
+
+class _BoardTransport(httpx2.AsyncBaseTransport):
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        body = await request.aread()
+        response: httpx2.Response | None = None
+        content = bytearray()
+        try:
+            with trio.move_on_after(BOARD_CALL_SECONDS) as deadline:
+                response = await self._inner.handle_async_request(request)
+                async for chunk in response.aiter_raw():
+                    content += chunk
+                    if len(content) > BOARD_REPLY_BYTES:
+                        return _door_error(body, {"reply": "too_long"})
+        except httpx2.TransportError:
+            return _door_error(body, {"reply": "none"})
+        finally:
+            if response is not None:
+                with trio.move_on_after(1, shield=True):
+                    await response.aclose()
+        if deadline.cancelled_caught or response is None:
+            return _door_error(body, {"reply": "late"})
+        if response.is_success or _is_rpc_error(bytes(content)):
+            return httpx2.Response(
+                response.status_code, headers=_plain(response.headers), content=bytes(content)
+            )
+        facts: dict[str, object] = {"status": response.status_code}
+        if "retry-after" in response.headers:
+            facts["retry_after"] = response.headers["retry-after"]
+        return _door_error(body, facts)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _plain(headers: httpx2.Headers) -> list[tuple[str, str]]:
+    dropped = {"content-length", "transfer-encoding", "connection"}
+    return [(name, value) for name, value in headers.multi_items() if name.lower() not in dropped]
+
+
+def _parsed(body: bytes) -> dict[str, object]:
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def _is_rpc_error(body: bytes) -> bool:
+    message = _parsed(body)
+    return message.get("jsonrpc") == "2.0" and isinstance(message.get("error"), dict)
+
+
+def _door_error(request_body: bytes, facts: dict[str, object]) -> httpx2.Response:
+    error = {"code": DOOR_ERROR, "message": "the board did not answer the call", "data": facts}
+    reply = {"jsonrpc": "2.0", "id": _parsed(request_body).get("id"), "error": error}
+    return httpx2.Response(
+        400, headers={"content-type": "application/json"}, content=json.dumps(reply).encode()
+    )

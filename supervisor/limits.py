@@ -1,0 +1,48 @@
+"""Every bound of the pool, each in this one place."""
+
+from __future__ import annotations
+
+from typing import Final
+
+RESULT_CHARS: Final = 20_000
+"""What the board accepts as a result; a longer answer is a failure, never cut."""
+REASON_CHARS: Final = 1_000
+"""What the board accepts as the reason of a release."""
+
+ANSWER_BYTES: Final = 1024 * 1024
+"""Where reading a model's answer stops: without it an endpoint could fill the memory."""
+BOARD_REPLY_BYTES: Final = 4 * 1024 * 1024
+"""Where reading a board's reply stops. A brief has at most some 60,000 characters of up to 12 bytes each, twice."""
+
+RETRY_AFTER_MAX_SECONDS: Final = 900.0
+"""The longest wait an endpoint may ask for: an absurd Retry-After must not retire a worker."""
+QUOTA_WAIT_SECONDS: Final = 60.0
+"""The first wait after a spent quota whose end the endpoint does not name."""
+
+HOUR_SECONDS: Final = 3_600.0
+
+ENDPOINT_BACKOFF_FIRST_SECONDS: Final = 2.0
+ENDPOINT_BACKOFF_MAX_SECONDS: Final = 300.0
+"""Waits of a worker whose endpoint fails again and again."""
+
+BOARD_BACKOFF_FIRST_SECONDS: Final = 1.0
+BOARD_BACKOFF_MAX_SECONDS: Final = 30.0
+"""Waits of a worker whose board is away: short, since a board that restarts is back in seconds."""
+BOARD_CALL_SECONDS: Final = 30.0
+"""The deadline of one call to the board: without it a board that accepts and never answers holds a worker for ever."""
+BOARD_RATE_WAIT_MAX_SECONDS: Final = 60.0
+"""The longest wait a board's rate limit is believed: its window is one minute."""
+
+RESTART_FIRST_SECONDS: Final = 1.0
+RESTART_MAX_SECONDS: Final = 60.0
+RESTART_QUIET_SECONDS: Final = 300.0
+"""A child that ran this long is thought well again: its back-off starts anew."""
+RESTARTS_MAX: Final = 5
+RESTART_WINDOW_SECONDS: Final = 300.0
+"""More than RESTARTS_MAX restarts in this window park the worker."""
+
+RELEASE_SECONDS: Final = 2.5
+"""How long a stop waits for releases after the model calls were cut: a board that hangs must not hold the stop."""
+
+FAILURES_REMEMBERED: Final = 1_000
+"""How many tasks' failures one worker remembers; the oldest go first."""

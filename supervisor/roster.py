@@ -1,0 +1,232 @@
+"""config/workers.toml: which models work at the board, and within which bounds."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from supervisor.text import in_one_line
+from supervisor.urls import UrlError, checked_url
+
+DEFAULT_BOARD_URL: Final = "http://127.0.0.1:8000/mcp"
+
+_VARIABLE = r"^[A-Z_][A-Z0-9_]{0,99}$"
+_SECRET_FIELDS = frozenset({"api_key", "apikey", "key", "token", "secret", "password", "authorization"})
+
+
+class RosterError(Exception):
+    """The roster is wrong. `problems` has one line each, with its place and without the value found there."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One roster worker, complete and checked."""
+
+    name: str
+    model: str
+    base_url: str
+    skills: tuple[str, ...] = ()
+    api_key_env: str | None = None
+    token_env: str | None = None
+    concurrency: int = 1
+    max_calls_per_hour: int = 10
+    timeout_seconds: float = 120.0
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    system_prompt: str = ""
+    cooldown_seconds: int = 900
+    max_failures: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The workers and what they share. `url` is None where the file names no board."""
+
+    workers: tuple[Worker, ...]
+    grace_seconds: float = 5.0
+    poll_interval: float = 10.0
+    url: str | None = None
+
+
+def read_roster(path: Path) -> Roster:
+    """The roster in the file.
+
+    Raises RosterError with every problem, OSError if the file cannot be read.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise RosterError([f"{path.name}: is not UTF-8"]) from None
+    try:
+        return parse_roster(text)
+    except RosterError as error:
+        raise RosterError([f"{path.name}: {problem}" for problem in error.problems]) from None
+
+
+def parse_roster(text: str) -> Roster:
+    """The roster in the text. Raises RosterError with every problem at once."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RosterError([f"is not TOML: {error}"]) from None
+    except RecursionError:
+        raise RosterError(["is not TOML: nested too deep"]) from None
+    problems: list[str] = [
+        f"{in_one_line(name)}: no such table"
+        for name in document
+        if name not in {"workers", "defaults", "pool"}
+    ]
+    pool = _checked(_PoolTable, document.get("pool", {}), "pool", problems)
+    defaults = document.get("defaults", {})
+    _checked(_WorkerFields, defaults, "defaults", problems)
+    entries = document.get("workers", [])
+    if not isinstance(entries, list) or not entries:
+        problems.append("workers: must have at least one [[workers]] entry")
+        entries = []
+    workers = []
+    for number, entry in enumerate(entries, start=1):
+        place = f"workers[{number}]"
+        reported = defaults if isinstance(defaults, Mapping) else ()
+        table = _checked(_WorkerTable, _with_defaults(entry, defaults), place, problems, reported=reported)
+        if table is not None:
+            workers.append(
+                Worker(**{**table.model_dump(exclude_none=True), "skills": tuple(table.skills or ())})
+            )
+    names = Counter(
+        entry["name"] for entry in entries if isinstance(entry, dict) and _is_name(entry.get("name"))
+    )
+    problems += [
+        f'workers: the name "{name}" is there {count} times' for name, count in names.items() if count > 1
+    ]
+    if problems or pool is None:
+        raise RosterError(problems)
+    return Roster(tuple(workers), pool.grace_seconds, pool.poll_interval, pool.url)
+
+
+def _url(text: str) -> str:
+    try:
+        return checked_url(text)
+    except UrlError as error:
+        raise ValueError(f"the address {error}") from None
+
+
+def _readable(text: str) -> str:
+    if not text.isprintable() or text != text.strip() or not text:
+        raise ValueError("must be printable, and not start or end with a space")
+    return text
+
+
+def _unique(items: list[str]) -> list[str]:
+    if len(set(items)) != len(items):
+        raise ValueError("names one twice")
+    return items
+
+
+def _prompt(text: str) -> str:
+    if any(not char.isprintable() and char not in "\t\r\n" for char in text):
+        raise ValueError("holds a control character")
+    return text
+
+
+_Url = Annotated[str, AfterValidator(_url)]
+_Name = Annotated[str, Field(max_length=100), AfterValidator(_readable)]
+_Variable = Annotated[str, Field(pattern=_VARIABLE)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+
+
+class _PoolTable(_Table):
+    grace_seconds: float = Field(default=5.0, ge=0, le=600)
+    poll_interval: float = Field(default=10.0, ge=0.05, le=3_600)
+    url: _Url | None = None
+
+
+class _WorkerFields(_Table):
+    """What [defaults] may hold: everything but the name and the token, which are one worker's own."""
+
+    skills: Annotated[list[_Name], AfterValidator(_unique)] | None = None
+    model: _Name | None = None
+    base_url: _Url | None = None
+    api_key_env: _Variable | None = None
+    concurrency: int | None = Field(default=None, ge=1, le=64)
+    max_calls_per_hour: int | None = Field(default=None, ge=1, le=1_000_000)
+    timeout_seconds: float | None = Field(default=None, gt=0, le=3_600)
+    max_output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    system_prompt: Annotated[str, Field(max_length=20_000), AfterValidator(_prompt)] | None = None
+    cooldown_seconds: int | None = Field(default=None, ge=0, le=86_400)
+    max_failures: int | None = Field(default=None, ge=1, le=1_000)
+
+
+class _WorkerTable(_WorkerFields):
+    name: _Name
+    model: _Name
+    base_url: _Url
+    token_env: _Variable | None = None
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= 100 and value.isprintable()
+
+
+def _with_defaults(entry: Any, defaults: Any) -> Any:
+    """The worker's table filled up with those defaults that are right: a wrong one has been reported at its own place."""
+    if not isinstance(entry, Mapping) or not isinstance(defaults, Mapping):
+        return entry
+    usable = {}
+    for name, value in defaults.items():
+        try:
+            _WorkerFields.model_validate({name: value})
+        except ValidationError:
+            continue
+        usable[name] = value
+    return {**usable, **entry}
+
+
+_T = TypeVar("_T", bound=_Table)
+
+
+def _checked(
+    table: type[_T], value: Any, place: str, problems: list[str], *, reported: Collection[str] = ()
+) -> _T | None:
+    """The table as a model, or None with its problems appended; fields in `reported` may lack without a word."""
+    if not isinstance(value, Mapping):
+        problems.append(f"{place}: must be a table")
+        return None
+    who = f' ("{value["name"]}")' if _is_name(value.get("name")) else ""
+    try:
+        return table.model_validate(dict(value))
+    except ValidationError as error:
+        problems.extend(_described(error, place + who, reported))
+        return None
+
+
+def _described(error: ValidationError, place: str, reported: Collection[str]) -> Iterator[str]:
+    for detail in error.errors(include_input=False, include_context=False, include_url=False):
+        path = in_one_line(".".join(str(part) for part in detail["loc"]))
+        field = str(detail["loc"][0])
+        if detail["type"] == "missing" and field in reported:
+            continue
+        if detail["type"] == "extra_forbidden" and field.lower().replace("-", "_") in _SECRET_FIELDS:
+            message = "a secret does not belong in this file; name a variable of the environment (api_key_env, token_env)"
+        elif detail["type"] == "extra_forbidden":
+            message = "no such field"
+        elif detail["type"] == "missing":
+            message = "is missing"
+        elif detail["type"] == "string_pattern_mismatch":
+            message = "must be the NAME of a variable of the environment: capital letters, digits and _"
+        else:
+            message = detail["msg"].removeprefix("Value error, ")
+        yield f"{place}: {path}: {message}"
