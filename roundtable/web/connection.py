@@ -1,0 +1,277 @@
+"""One connection, from its first byte to its last, on its own.
+
+House rules of this file:
+- Whatever goes wrong here ends this connection and nothing else.
+- Every wait has a deadline, writes and farewells too, and `begin_stop` and `cut` shorten them all.
+- The reading task is the one that ends the connection: others tell it to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from math import inf
+from typing import cast
+
+import structlog
+import trio
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import (
+    AppWrapper,
+    ASGIReceiveCallable,
+    ASGIReceiveEvent,
+    ASGISendEvent,
+    ConnectionState,
+    Scope,
+    TaskGroup,
+)
+from hypercorn.utils import parse_socket_addr
+
+from roundtable.web import asgi
+from roundtable.web.faults import fault_fields
+from roundtable.web.inbox import Inbox
+from roundtable.web.limits import CLOSE_SECONDS, LINGER_BYTES, WebLimits
+from roundtable.web.listeners import Stream
+from roundtable.web.peers import Peer
+from roundtable.web.protocol import PlainProtocol
+
+log = structlog.get_logger(__name__)
+
+RECEIVE_BYTES = 64 * 1024
+STREAM_ERRORS = (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError)
+
+
+def socket_of(stream: Stream) -> trio.socket.SocketType:
+    """The socket under a plain or a TLS stream."""
+    return stream.socket if isinstance(stream, trio.SocketStream) else stream.transport_stream.socket
+
+
+class Connection:
+    """One accepted connection whose peer has been let in.
+
+    `run` returns when it has ended and every task of it with it; it raises nothing
+    but cancellation. It leaves the stream closed. Raises OSError where the client has gone already.
+    """
+
+    def __init__(
+        self,
+        app: asgi.App,
+        stream: Stream,
+        peer: Peer,
+        *,
+        limits: WebLimits,
+        config: Config,
+        context: WorkerContext,
+    ) -> None:
+        self._app = app
+        self._stream = stream
+        self._peer = peer
+        self._limits = limits
+        self._nursery: trio.Nursery  # of the applications; there while run() converses
+        self._send_lock = trio.Lock()
+        self._reading = trio.CancelScope()  # round everything that the reading task waits for
+        self._idle_until = inf
+        self._is_closing = False  # nothing more is sent; what arrives is swallowed
+        self._stop_at: float | None = None  # set: no further request, and by then the present one is here
+        self._is_cut = False
+        self._shielded: set[trio.CancelScope] = set()
+        socket = socket_of(stream)
+        self._protocol = PlainProtocol(
+            cast(AppWrapper, app),
+            config,
+            context,
+            cast(TaskGroup, self),  # of which only spawn_app is used
+            ConnectionState({"peer": peer}),
+            not isinstance(stream, trio.SocketStream),
+            parse_socket_addr(socket.family, socket.getpeername()),
+            parse_socket_addr(socket.family, socket.getsockname()),
+            self.send,
+        )
+
+    async def run(self) -> None:
+        try:
+            if await self._shake_hands():
+                await self._converse()
+        except* (OSError, *STREAM_ERRORS):
+            pass  # the network's, and the client is gone
+        except* Exception as group:
+            log.error("connection_failed", **fault_fields(group))
+        finally:
+            await self._close()
+
+    def begin_stop(self) -> None:
+        """Take no further request: end now if none is being answered, else after the answer."""
+        self._stop_at = trio.current_time() + self._limits.stop_send_seconds
+        for scope in self._shielded:
+            scope.deadline = min(scope.deadline, self._stop_at)
+        self._reading.deadline = min(self._reading.deadline, self._read_deadline())
+
+    def cut(self) -> None:
+        """End every shielded wait now and let none begin. Cancelling the rest is the caller's part."""
+        self._is_cut = True
+        for scope in self._shielded:
+            scope.cancel()
+
+    # --- the protocol's and the applications' way out ---
+
+    async def send(self, event: Event) -> None:
+        """Hypercorn's `protocol_send`: put bytes on the wire, or note what became of the connection."""
+        if isinstance(event, RawData):
+            async with self._send_lock:
+                delivered = await self._send_all(event.data)
+            if not delivered:
+                self._is_closing = True
+                self._reading.cancel()
+        elif isinstance(event, Closed):
+            await self._say_goodbye()
+        elif isinstance(event, Updated):
+            if event.idle:
+                self._await_request()
+            else:
+                self._reading.deadline = inf if self._stop_at is None else self._stop_at
+
+    async def spawn_app(
+        self,
+        app: AppWrapper,
+        config: Config,
+        scope: Scope,
+        send: Callable[[ASGISendEvent | None], Awaitable[None]],
+    ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
+        """Hypercorn's TaskGroup: run the application on one request, return the way to feed it."""
+        inbox = Inbox(self._limits.max_body_bytes)
+        self._nursery.start_soon(self._answer, cast(asgi.Scope, scope), inbox.receive, send)
+        return inbox.put
+
+    async def _answer(
+        self,
+        scope: asgi.Scope,
+        receive: ASGIReceiveCallable,
+        send: Callable[[ASGISendEvent | None], Awaitable[None]],
+    ) -> None:
+        try:
+            await self._app(scope, cast(asgi.Receive, receive), cast(asgi.Send, send))
+        except* Exception as group:
+            # A fault of ours, no client's doing: the answer ends where it is and so does the connection.
+            log.error("request_failed", method=scope["method"], **fault_fields(group))
+        finally:
+            await send(None)
+
+    # --- reading ---
+
+    async def _shake_hands(self) -> bool:
+        if isinstance(self._stream, trio.SocketStream):
+            return True
+        self._reading.deadline = trio.current_time() + self._limits.handshake_seconds
+        agreed = False
+        with self._reading:
+            await self._stream.do_handshake()
+            agreed = True
+        self._reading = trio.CancelScope()
+        return agreed
+
+    async def _converse(self) -> None:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self._await_request()
+            with self._reading:
+                await self._read()
+            await self._protocol.handle(Closed())
+
+    async def _read(self) -> None:
+        while True:
+            data = await self._stream.receive_some(RECEIVE_BYTES)
+            if self._is_closing:
+                break
+            if self._protocol.is_between_requests and not self._protocol.has_next_bytes:
+                self._note_first_byte()
+            await self._protocol.handle(RawData(bytes(data)))
+            if not data:
+                return
+            if self._stop_at is not None:
+                self._reading.deadline = self._read_deadline()
+        if data:
+            await self._swallow()
+
+    async def _swallow(self) -> None:
+        received_bytes = 0
+        while received_bytes < LINGER_BYTES:
+            data = await self._stream.receive_some(RECEIVE_BYTES)
+            if not data:
+                return
+            received_bytes += len(data)
+
+    def _await_request(self) -> None:
+        """Set the clock for the next request: how long the client may stay silent."""
+        limits, now = self._limits, trio.current_time()
+        silence = limits.trusted_idle_seconds if self._peer.trusted else limits.unknown_idle_seconds
+        self._idle_until = now + silence
+        if self._protocol.has_next_bytes:
+            self._note_first_byte()
+        else:
+            self._reading.deadline = self._read_deadline()
+
+    def _note_first_byte(self) -> None:
+        """Set the clock for a request that has begun: how long all of it may take."""
+        self._peer.request_deadline = trio.current_time() + self._limits.request_seconds
+        if self._peer.trusted:
+            self._idle_until = self._peer.request_deadline
+        self._reading.deadline = self._read_deadline()
+
+    def _read_deadline(self) -> float:
+        """Until when the reading task may wait, as things stand."""
+        is_idle = self._protocol.is_between_requests
+        if self._stop_at is None:
+            return self._idle_until if is_idle else inf  # the doors mind the time of a body
+        if is_idle or self._is_closing:
+            return trio.current_time()
+        return self._stop_at if self._protocol.awaits_body else inf
+
+    # --- sending and closing ---
+
+    async def _send_all(self, data: bytes) -> bool:
+        """Whether the bytes are with the system. Not cancelled from outside; never longer than its deadline."""
+        if self._is_closing:
+            return False
+        delivered = False
+        with self._bounded(self._limits.send_seconds):
+            try:
+                await self._stream.send_all(data)
+                delivered = True
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                pass
+        return delivered
+
+    async def _say_goodbye(self) -> None:
+        """Send nothing more, tell the client so, and leave it to the reading task to end the connection."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        stream = self._stream
+        if isinstance(stream, trio.SocketStream):
+            with self._bounded(CLOSE_SECONDS), suppress(OSError, *STREAM_ERRORS):
+                await stream.send_eof()
+        elif not self._protocol.awaits_body:
+            self._reading.cancel()  # TLS cannot end one direction alone, and nothing more is on its way
+            return
+        linger = self._limits.linger_seconds if self._stop_at is None else 0.0
+        self._reading.deadline = trio.current_time() + linger
+
+    async def _close(self) -> None:
+        with self._bounded(CLOSE_SECONDS), suppress(OSError, *STREAM_ERRORS):
+            await self._stream.aclose()
+        await trio.aclose_forcefully(self._stream)
+
+    @contextmanager
+    def _bounded(self, seconds: float) -> Iterator[None]:
+        """A wait that cancellation does not end, but its deadline does, and the end of the server."""
+        deadline = -inf if self._is_cut else trio.current_time() + seconds
+        if self._stop_at is not None:
+            deadline = min(deadline, trio.current_time() + self._limits.stop_send_seconds)
+        with trio.CancelScope(shield=True, deadline=deadline) as scope:
+            self._shielded.add(scope)
+            try:
+                yield
+            finally:
+                self._shielded.discard(scope)

@@ -1,0 +1,107 @@
+"""HTTP/1.1 as Hypercorn speaks it, without the parts that end the process.
+
+No websocket, no HTTP/2, no 5xx of its own making, and an answer for every message
+that cannot be read. What is wrong in the original is told in docs/decisions/0003-own-connection-class.md.
+"""
+
+from __future__ import annotations
+
+import h11
+from hypercorn.events import Closed, Event
+from hypercorn.protocol.events import Request, StreamClosed
+from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
+from hypercorn.protocol.http_stream import ASGIHTTPState, HTTPStream
+
+from roundtable.web.replies import unreadable
+
+READABLE_VERSIONS = (b"1.0", b"1.1")
+UPGRADE_HEADERS = (b"upgrade", b"http2-settings")
+
+
+class QuietStream(HTTPStream):
+    """One request and its answer. An application that gives no answer gives none, instead of a 500.
+
+    It does so when its client has gone or when it has failed; then the connection ends.
+    """
+
+    async def _send_error_response(self, status_code: int) -> None:
+        self.state = ASGIHTTPState.CLOSED
+
+
+class PlainProtocol(H11Protocol):
+    """One connection's HTTP/1.1."""
+
+    connection: h11.Connection
+
+    async def handle(self, event: Event) -> None:
+        try:
+            await super().handle(event)
+        except h11.RemoteProtocolError:
+            # From _check_protocol; what h11 itself refuses is answered inside.
+            await self._send_error_response(400)
+            await self.send(Closed())
+
+    @property
+    def is_between_requests(self) -> bool:
+        """Whether no request is being read or answered (a part of the next head may be here)."""
+        return self.stream is None and self.connection.their_state is h11.IDLE
+
+    @property
+    def has_next_bytes(self) -> bool:
+        """Whether bytes of the next request are here."""
+        return bool(self.connection.trailing_data[0])
+
+    @property
+    def has_request(self) -> bool:
+        """Whether a request has been read to its end and is being answered."""
+        return self.stream is not None and self.connection.their_state is not h11.SEND_BODY
+
+    @property
+    def awaits_body(self) -> bool:
+        """Whether the client is still sending a request's body."""
+        return self.connection.their_state is h11.SEND_BODY
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        if event.http_version not in READABLE_VERSIONS:
+            raise h11.RemoteProtocolError("only HTTP/1.1 is spoken here", error_status_hint=400)
+
+    async def _create_stream(self, request: h11.Request) -> None:
+        self.stream = QuietStream(
+            self.app,
+            self.config,
+            self.context,
+            self.task_group,
+            self.ssl,
+            self.client,
+            self.server,
+            self.stream_send,
+            STREAM_ID,
+        )
+        await self.stream.handle(
+            Request(
+                stream_id=STREAM_ID,
+                headers=[(name, value) for name, value in request.headers if name not in UPGRADE_HEADERS],
+                http_version=request.http_version.decode("ascii"),
+                method=request.method.decode("ascii"),
+                raw_path=request.target,
+                state=self.connection_state,
+            )
+        )
+        self.keep_alive_requests += 1
+
+    async def _send_error_response(self, status_code: int) -> None:
+        reply = unreadable(status_code)
+        await self._send_h11_event(
+            h11.Response(
+                status_code=reply.status,
+                headers=[*reply.headers, (b"connection", b"close"), *self.config.response_headers("h11")],
+            )
+        )
+        await self._send_h11_event(h11.Data(data=reply.body))
+        await self._send_h11_event(h11.EndOfMessage())
+
+    async def _close_stream(self) -> None:
+        # Forgotten first: handling it lets other tasks run, and one may begin the next request.
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            await stream.handle(StreamClosed(stream_id=STREAM_ID))
