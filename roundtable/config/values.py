@@ -16,6 +16,7 @@ _Choice = TypeVar("_Choice", bound=str)
 _HOST_NAME = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\Z"
 )
+_ZONE = re.compile(r"[A-Za-z0-9_.-]{0,32}\Z")
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,10}\Z", re.ASCII)
 _ALLOWED_HOST = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]+)(?::(?P<port>[^:]*))?\Z")
 
@@ -64,7 +65,9 @@ def parse_bind_host(text: str) -> str:
     """An address or name to listen on, IPv6 without its brackets."""
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     try:
-        return str(ipaddress.ip_address(bare))
+        address = ipaddress.ip_address(bare)
+        if _ZONE.match(bare.partition("%")[2]):
+            return str(address)
     except ValueError:
         if bare == text and _is_host_name(text.lower()):
             return text.lower()
@@ -95,7 +98,7 @@ def _host_part(host: str) -> str | None:
     if not host.startswith("["):
         return host if _is_host_name(host) else None
     try:
-        return f"[{ipaddress.IPv6Address(host[1:-1])}]"
+        return None if "%" in host else f"[{ipaddress.IPv6Address(host[1:-1])}]"
     except ValueError:
         return None
 

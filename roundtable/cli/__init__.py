@@ -1,0 +1,1 @@
+"""The command line: the one place that knows all the parts and puts them together."""

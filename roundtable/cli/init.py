@@ -1,0 +1,207 @@
+"""`roundtable init`: a working configuration from nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+import click
+
+from roundtable.cli.connecting import board_url, connect_commands, export_command, is_wildcard
+from roundtable.cli.new_files import create_file
+from roundtable.config.errors import ConfigError, shown
+from roundtable.config.samples import sample_roster
+from roundtable.config.settings import Settings, load_settings
+from roundtable.config.tokens import digest_key, new_token
+from roundtable.rules.agents import Agent, Role
+
+FIRST_AGENTS: Final = (
+    Agent("leader", Role.LEADER),
+    Agent("worker-1", Role.WORKER, ("code", "review")),
+    Agent("worker-2", Role.WORKER, ("research", "writing")),
+)
+
+_SECRET_MODE: Final = 0o600
+_PLAIN_MODE: Final = 0o644
+
+
+class InitError(Exception):
+    """A file could not be written; nothing of this run is left behind. The message is a sentence for the owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewAgent:
+    """An agent and its token, which from here on stands nowhere else."""
+
+    agent: Agent
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a run made: each path is None where a file was there already and stayed; then there are no tokens either."""
+
+    agents_path: Path | None
+    workers_path: Path | None
+    agents: tuple[NewAgent, ...] = ()
+
+    def undo(self) -> None:
+        """Take the files of this run away again. Raises nothing."""
+        for path in (self.agents_path, self.workers_path):
+            if path is not None:
+                with suppress(OSError):
+                    path.unlink()
+
+
+def write_configuration(settings: Settings, mint: Callable[[], str] = new_token) -> Written:
+    """Make agents.json and the roster where the settings want them, unless they are there.
+
+    Raises InitError; then neither file is new.
+    """
+    workers_path = _create(settings.workers_config, sample_roster(), _PLAIN_MODE)
+    agents = tuple(NewAgent(agent, mint()) for agent in FIRST_AGENTS)
+    try:
+        agents_path = _create(settings.agents_config, _agents_json(agents), _SECRET_MODE)
+    except InitError:
+        Written(None, workers_path).undo()
+        raise
+    return Written(agents_path, workers_path, agents if agents_path else ())
+
+
+def describe(written: Written, settings: Settings) -> str:
+    """For people: what was made, and the commands that connect each new agent, with each token once."""
+    lines = [
+        _file_line(settings.agents_config, written.agents_path, "the agents, readable by you alone"),
+        _file_line(settings.workers_config, written.workers_path, "a sample roster, no worker in it yet"),
+    ]
+    if written.agents:
+        lines += ["", "Each token is shown here and never again. In a terminal of the agent's own:"]
+    for new in written.agents:
+        lines += ["", f"# {new.agent.name} ({_description(new.agent)})", export_command(new.token)]
+        lines += _app_lines(board_url(settings))
+    if written.agents:
+        lines += ["", *_notes(settings)]
+    return "\n".join(lines)
+
+
+def as_json(written: Written, settings: Settings) -> str:
+    """The same for programs: one JSON object."""
+    url = board_url(settings)
+    content = {
+        "agents_config": {"path": str(settings.agents_config), "written": written.agents_path is not None},
+        "workers_config": {"path": str(settings.workers_config), "written": written.workers_path is not None},
+        "url": url,
+        "agents": [
+            {
+                "name": new.agent.name,
+                "role": new.agent.role,
+                "skills": new.agent.skills,
+                "token": new.token,
+                "connect": dict(connect_commands(url)),
+            }
+            for new in written.agents
+        ],
+    }
+    return json.dumps(content, indent=2)
+
+
+@click.command("init")
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON object.")
+def init_command(wants_json: bool) -> None:
+    """Write agents.json and a sample roster, and print how to connect each agent.
+
+    Asks nothing and overwrites nothing. Each token is printed once; the file holds digests only.
+    """
+    try:
+        settings = load_settings(os.environ, Path())
+        written = write_configuration(settings)
+    except ConfigError as error:
+        _fail(*error.problems)
+    except InitError as error:
+        _fail(str(error))
+    for warning in settings.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if not _say(as_json(written, settings) if wants_json else describe(written, settings)):
+        # The tokens stand nowhere else, so files that nobody can use any more would be all that is left.
+        written.undo()
+        _fail("the output cannot be written, so no file was made")
+
+
+def _create(path: Path, content: str, mode: int) -> Path | None:
+    try:
+        return path if create_file(path, content, mode) else None
+    except FileExistsError as error:
+        obstacle = error.filename2 or error.filename
+        raise InitError(f"{shown(str(obstacle))} is in the way of {shown(str(path))}; move it away") from None
+    except OSError as error:
+        raise InitError(f"{shown(str(path))} cannot be written: {error.strerror}") from None
+
+
+def _agents_json(agents: tuple[NewAgent, ...]) -> str:
+    content = {
+        digest_key(new.token): {"name": new.agent.name, "role": new.agent.role, "skills": new.agent.skills}
+        for new in agents
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _file_line(path: Path, made: Path | None, what: str) -> str:
+    return (
+        f"Wrote {shown(str(path))}: {what}."
+        if made
+        else f"{shown(str(path))} is there already; left as it is."
+    )
+
+
+def _description(agent: Agent) -> str:
+    return ", ".join([agent.role.value, *agent.skills])
+
+
+def _app_lines(url: str) -> list[str]:
+    commands = connect_commands(url)
+    return [
+        "#   Claude Code:",
+        commands["claude"],
+        "#   Codex (reads the variable at each start, so keep the export line in its shell's profile):",
+        commands["codex"],
+        "#   any other app, as JSON for its settings:",
+        commands["json"],
+    ]
+
+
+def _notes(settings: Settings) -> list[str]:
+    notes = ["Then start the board: roundtable up"]
+    if not settings.port:
+        notes.append("PORT above is the one that `roundtable up` prints: ROUNDTABLE_PORT is 0.")
+    if is_wildcard(settings.host):
+        notes.append(
+            "From another machine put this one's name into the address, and the name into ROUNDTABLE_ALLOWED_HOSTS."
+        )
+    return notes
+
+
+def _say(text: str) -> bool:
+    """Print the text; whether all of it got out."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
+    except (OSError, ValueError):
+        # What is left in the buffer would fail once more when the interpreter ends.
+        with suppress(OSError, ValueError):
+            sink = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(sink, sys.stdout.fileno())
+            os.close(sink)
+        return False
+    return True
+
+
+def _fail(*problems: str) -> NoReturn:
+    for problem in problems:
+        click.echo(problem, err=True)
+    raise SystemExit(2)
