@@ -102,7 +102,7 @@ class _Server:
             for connection in self._connections:
                 connection.begin_stop()
             with trio.move_on_after(self._limits.stop_seconds) as grace:
-                while self._connections:
+                if self._connections:
                     await self._all_left.wait()
             if grace.cancelled_caught:
                 log.warning("connections_cut", count=len(self._connections))
@@ -130,10 +130,13 @@ class _Server:
         try:
             await connection.run()
         finally:
-            self._connections.discard(connection)
             peer.leave()
-            if not self._connections and self._is_stopping:
-                self._all_left.set()
+            self._forget(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if self._is_stopping and not self._connections:
+            self._all_left.set()
 
     def _let_in(self, admission: Admission, address: str) -> bool:
         if admission.enter(address):
