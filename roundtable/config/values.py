@@ -66,7 +66,7 @@ def parse_bind_host(text: str) -> str:
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     try:
         address = ipaddress.ip_address(bare)
-        if _ZONE.match(bare.partition("%")[2]):
+        if (bare == text or address.version == 6) and _ZONE.match(bare.partition("%")[2]):
             return str(address)
     except ValueError:
         if bare == text and _is_host_name(text.lower()):

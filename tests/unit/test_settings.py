@@ -25,7 +25,7 @@ from roundtable.config.values import AllowedHost
 
 ROOT = Path(__file__).parents[2]
 WRONG = {
-    "ROUNDTABLE_HOST": ["a b", "localhost:80", "[::1", "http://x", "1.2.3", "-x", "fe80::1%a'b", "\udcff"],
+    "ROUNDTABLE_HOST": ["a b", "localhost:80", "[::1", "[127.0.0.1]", "http://x", "1.2.3", "-x", "fe80::1%a'b", "\udcff"],
     "ROUNDTABLE_PORT": ["65536", "-1", "8000.0", "8_000", "+1", "\u0663", "9" * 5000, "http", "1\x00"],
     "ROUNDTABLE_DB_PATH": [":memory:", "file:x?mode=memory", "a\x00b", "a\nb", "x" * 5000],
     "ROUNDTABLE_AGENTS_CONFIG": ["a\x00b", "~nobody-has-this-name/x"],
