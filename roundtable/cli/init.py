@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 import click
 
@@ -31,8 +31,8 @@ _SECRET_MODE: Final = 0o600
 _PLAIN_MODE: Final = 0o644
 
 
-class InitError(Exception):
-    """A file could not be written; nothing of this run is left behind. The message is a sentence for the owner."""
+class InitError(ConfigError):
+    """The configuration could not be made; nothing of this run is left behind. Its one problem is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def describe(written: Written, settings: Settings) -> str:
     """For people: what was made, and the commands that connect each new agent, with each token once."""
     lines = [
         _file_line(settings.agents_config, written.agents_path, "the agents, readable by you alone"),
-        _file_line(settings.workers_config, written.workers_path, "a sample roster, no worker in it yet"),
+        _file_line(settings.workers_config, written.workers_path, "a sample roster with comments"),
     ]
     if written.agents:
         lines += ["", "Each token is shown here and never again. In a terminal of the agent's own:"]
@@ -111,6 +111,18 @@ def as_json(written: Written, settings: Settings) -> str:
     return json.dumps(content, indent=2)
 
 
+def initialise(settings: Settings, wording: Callable[[Written, Settings], str] = describe) -> None:
+    """Make what is missing and print it in these words.
+
+    Raises InitError; then no file is new.
+    """
+    written = write_configuration(settings)
+    if not _say(wording(written, settings)):
+        # The tokens stand nowhere else, so files that nobody can use any more would be all that is left.
+        written.undo()
+        raise InitError(["the output cannot be written, so no file was made"])
+
+
 @click.command("init")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object.")
 def init_command(wants_json: bool) -> None:
@@ -120,17 +132,13 @@ def init_command(wants_json: bool) -> None:
     """
     try:
         settings = load_settings(os.environ, Path())
-        written = write_configuration(settings)
+        for warning in settings.warnings:
+            click.echo(f"warning: {warning}", err=True)
+        initialise(settings, as_json if wants_json else describe)
     except ConfigError as error:
-        _fail(*error.problems)
-    except InitError as error:
-        _fail(str(error))
-    for warning in settings.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    if not _say(as_json(written, settings) if wants_json else describe(written, settings)):
-        # The tokens stand nowhere else, so files that nobody can use any more would be all that is left.
-        written.undo()
-        _fail("the output cannot be written, so no file was made")
+        for problem in error.problems:
+            click.echo(problem, err=True)
+        raise SystemExit(2) from None
 
 
 def _create(path: Path, content: str, mode: int) -> Path | None:
@@ -138,9 +146,11 @@ def _create(path: Path, content: str, mode: int) -> Path | None:
         return path if create_file(path, content, mode) else None
     except FileExistsError as error:
         obstacle = error.filename2 or error.filename
-        raise InitError(f"{shown(str(obstacle))} is in the way of {shown(str(path))}; move it away") from None
+        raise InitError(
+            [f"{shown(str(obstacle))} is in the way of {shown(str(path))}; move it away"]
+        ) from None
     except OSError as error:
-        raise InitError(f"{shown(str(path))} cannot be written: {error.strerror}") from None
+        raise InitError([f"{shown(str(path))} cannot be written: {error.strerror}"]) from None
 
 
 def _agents_json(agents: tuple[NewAgent, ...]) -> str:
@@ -199,9 +209,3 @@ def _say(text: str) -> bool:
             os.close(sink)
         return False
     return True
-
-
-def _fail(*problems: str) -> NoReturn:
-    for problem in problems:
-        click.echo(problem, err=True)
-    raise SystemExit(2)
