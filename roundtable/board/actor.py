@@ -16,7 +16,7 @@ import structlog
 import trio
 
 from roundtable.board.clock import Clock
-from roundtable.rules.agents import Agent
+from roundtable.rules.agents import Agent, Role
 from roundtable.rules.commands import Call, Command, Probe, RecordRefusal
 from roundtable.rules.errors import INTERNAL_MESSAGE, STOPPED_MESSAGE, BoardError, Code
 from roundtable.rules.model import Now
@@ -24,6 +24,9 @@ from roundtable.store.execute import Executed, Executor, Outcome
 
 log = structlog.get_logger(__name__)
 R = TypeVar("R")
+
+_PROBER = Agent("board", Role.WORKER)
+"""The board itself, when it asks whether it answers. No agent can have this name."""
 
 BATCH_CALLS = 256
 """The most calls that one transaction takes: a caller waits for the whole of its batch."""
@@ -64,6 +67,19 @@ class Board:
         self._nursery = nursery
         self._executor = executor
         self.clock = clock
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the board takes no more calls."""
+        return self._inbox.statistics().open_receive_channels == 0
+
+    async def probe(self) -> str | None:
+        """Whether the board answers: why not, or None. Cancelled, it asked nothing."""
+        try:
+            await self.ask(_PROBER, "readyz", Probe())
+        except BoardStopped as stopped:
+            return stopped.message
+        return self.trouble
 
     def close_claims(self) -> None:
         """From now on nobody gets a new claim; everything else goes on."""

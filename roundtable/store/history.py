@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from roundtable.rules import news
-from roundtable.rules.change import Change, Changes
+from roundtable.rules.change import Change, Changes, Event
 from roundtable.store.unit import Told, Unit
 
 _TOLD_DETAILS = ("verdict", "kind", "failures", "rejections", "attention", "attempt", "status")
@@ -26,7 +26,8 @@ def write(unit: Unit, change: Change, last_holder: str | None) -> None:
                 for recipient in sorted(news.recipients(event, change, unit.caller, last_holder))
             ],
         )
-        unit.told.append(Told(event, change.after.task_id, unit.caller.name, _details(changes)))
+        details = {} if event is Event.CREATED else _details(changes)  # of a new task everything is new
+        unit.told.append(Told(event, change.after.task_id, unit.caller.name, details))
 
 
 def _encoded(changes: Changes) -> str:

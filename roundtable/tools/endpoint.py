@@ -85,9 +85,15 @@ class Endpoint:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Take requests for as long as the context lasts."""
+        """Take requests for as long as the context lasts. The body's own exceptions come out as they are."""
+        failure: BaseException | None = None
         async with self._quick.run(), self._streaming.run():
-            yield
+            try:
+                yield
+            except BaseException as error:
+                failure = error  # raised outside the SDK's task groups, which would wrap it
+        if failure is not None:
+            raise failure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["arrived"] = self._board.clock()

@@ -1,0 +1,5 @@
+"""`python -m roundtable` is `roundtable serve`."""
+
+from roundtable.cli.main import main
+
+main(["serve"])

@@ -1,0 +1,87 @@
+"""`roundtable up`: board server and worker pool in one program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import click
+import structlog
+import trio
+
+from roundtable.cli.init import describe, write_configuration
+from roundtable.cli.running import run
+from roundtable.cli.serve import announce, start_settings, warn
+from roundtable.cli.server import Server, open_server, pool_listener, public_listener
+from roundtable.config.agents import AgentsFile, load_agents
+from roundtable.config.environment import read_environment
+from roundtable.config.roster import merge_roster
+from roundtable.config.settings import Settings
+from roundtable.config.tokens import new_token
+from supervisor.keys import read_keys
+from supervisor.pool import open_pool
+from supervisor.roster import Roster, read_roster
+
+log = structlog.get_logger(__name__)
+
+
+@click.command("up")
+def up_command() -> None:
+    """Run the board server and the worker pool, until told to stop (Ctrl-C).
+
+    Without a configuration it makes one first, as `roundtable init` does.
+    """
+    run(up)
+
+
+async def up(stop: trio.Event) -> int:
+    """Run board and pool until `stop` is set. Raises ConfigError, RosterError, StoreError, OSError."""
+    settings = start_settings()
+    if not settings.agents_config.exists():
+        written = write_configuration(settings)
+        click.echo("There is no configuration here yet, so `roundtable init` runs first.\n")
+        click.echo(describe(written, settings))
+    file = load_agents(settings.agents_config)
+    warn(file.warnings)
+    roster = _roster(settings)
+    environment = read_environment(os.environ, Path.cwd()).values
+    async with open_roundtable(settings, file, roster, environment) as server:
+        announce(settings, server.urls[0], f"{len(file.agents)} agents, {len(roster.workers)} pool workers")
+        if not roster.workers:
+            log.info("no_pool_workers", advice=f"the roster {settings.workers_config} names none")
+        await stop.wait()
+    return 0
+
+
+@asynccontextmanager
+async def open_roundtable(
+    settings: Settings, file: AgentsFile, roster: Roster, environment: Mapping[str, str]
+) -> AsyncIterator[Server]:
+    """Board and pool for as long as the context lasts.
+
+    On leaving: nobody gets a new claim, the pool drains and releases while everything else is answered, then the
+    server stops. Raises ConfigError, RosterError, StoreError, OSError.
+    """
+    everybody = merge_roster(file, roster.workers)
+    keys = read_keys(roster, environment)
+    tokens = {agent.name: new_token() for agent in everybody.pool}
+    listeners = [public_listener(settings, file.agents)]
+    if everybody.pool:
+        listeners.append(pool_listener(tokens, everybody.pool))
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(open_server(settings, everybody.directory, listeners))
+        if everybody.pool:
+            await stack.enter_async_context(open_pool(roster, url=server.urls[1], tokens=tokens, keys=keys))
+        try:
+            yield server
+        finally:
+            server.board.close_claims()
+
+
+def _roster(settings: Settings) -> Roster:
+    """The roster, or an empty one where there is no file: the pool is optional."""
+    if not settings.workers_config.exists():
+        return Roster(())
+    return read_roster(settings.workers_config)
