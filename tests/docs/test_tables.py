@@ -12,9 +12,12 @@ from spec_document import ROOT, table
 
 from roundtable.config.settings import VARIABLES, default_of
 from roundtable.rules import limits
+from roundtable.rules.agents import Role
 from roundtable.rules.errors import Code
 from roundtable.rules.lifecycle import TRANSITIONS, Action
 from roundtable.rules.model import Status
+from roundtable.tools.catalogue import TOOLS
+from roundtable.web.limits import MAX_BODY_BYTES
 from supervisor.failures import FailureClass
 from supervisor.policy import CONSEQUENCES, WorkerMove
 from supervisor.roster import Worker
@@ -59,9 +62,17 @@ def test_the_limits_are_those_of_the_rules() -> None:
         "priority": f"{limits.PRIORITY_MIN} to {limits.PRIORITY_MAX}",
         "cooldown_seconds": f"0 to {limits.COOLDOWN_SECONDS_MAX:,}",
         "page limit": f"1 to {limits.PAGE_ROWS_MAX}",
-        "HTTP body": "1 MiB",
+        "HTTP body": f"{MAX_BODY_BYTES // 1024**2} MiB",
         "reply": f"{limits.REPLY_BYTES // 1024} KiB",
     }
+
+
+def test_the_tools_are_those_of_the_catalogue() -> None:
+    who = {frozenset(Role): "all", frozenset({Role.LEADER}): "leader", frozenset({Role.WORKER}): "worker"}
+    rows = table(SPEC_TEXT, "Tool")
+    assert [(row["Tool"], row["Who"], row["Parameters"]) for row in rows] == [
+        (tool.name, who[frozenset(tool.roles)], ", ".join(tool.parameters)) for tool in TOOLS
+    ]
 
 
 def test_the_settings_are_those_of_the_server() -> None:
