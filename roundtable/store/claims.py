@@ -13,7 +13,6 @@ def begin(db: sqlite3.Connection, task: Task) -> None:
         "INSERT INTO claims (claim_id, task_id, agent, attempt, claimed_at) VALUES (?, ?, ?, ?, ?)",
         (task.claim_id, task.task_id, task.assignee, task.attempt, task.claimed_at),
     )
-    db.execute("DELETE FROM cooldowns WHERE agent = ? AND task_id = ?", (task.assignee, task.task_id))
 
 
 def end(db: sqlite3.Connection, task: Task, ended_by: ClaimEnd, now: Now) -> None:
@@ -48,10 +47,11 @@ def last_holder(db: sqlite3.Connection, task_id: int) -> str | None:
 
 
 def cool_down(db: sqlite3.Connection, name: str, task_id: int, seconds: int, now: Now) -> None:
-    """Keep the task from this agent's claim_next for so long."""
+    """Keep the task from this agent's claim_next for so long; what was said before and lasts longer stands."""
     db.execute(
         "INSERT INTO cooldowns (agent, task_id, until_ms, seconds) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT (agent, task_id) DO UPDATE SET until_ms = excluded.until_ms, seconds = excluded.seconds",
+        "ON CONFLICT (agent, task_id) DO UPDATE SET until_ms = excluded.until_ms, seconds = excluded.seconds "
+        "WHERE excluded.until_ms > until_ms",
         (name, task_id, now.board_ms + seconds * 1000, seconds),
     )
 
