@@ -12,7 +12,7 @@ from mcp import MCPError
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from supervisor.board_errors import (
     BoardAwayError,
@@ -86,8 +86,10 @@ class BoardClient(Protocol):
 
 
 @asynccontextmanager
-async def open_board_client(url: str, token: str) -> AsyncIterator[BoardClient]:
-    """A connection of one worker, entered, used and left by one task.
+async def open_board_client(
+    url: str, token: SecretStr, *, call_seconds: float = BOARD_CALL_SECONDS
+) -> AsyncIterator[BoardClient]:
+    """A connection of one worker, entered, used and left by one task; no call takes longer than call_seconds.
 
     Raises BoardAwayError or WorkerRefusedError if the board cannot be reached or does not let the worker in. An error
     of the body comes out unchanged.
@@ -95,11 +97,11 @@ async def open_board_client(url: str, token: str) -> AsyncIterator[BoardClient]:
     body_error: Exception | None = None
     try:
         async with (
-            open_board_http(token) as http,
+            open_board_http(token, call_seconds) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
             try:
-                yield _McpBoardClient(client)
+                yield _McpBoardClient(client, call_seconds)
             except Exception as error:
                 # Carried past the SDK's task groups, which would wrap it in a group.
                 body_error = error
@@ -114,8 +116,9 @@ async def open_board_client(url: str, token: str) -> AsyncIterator[BoardClient]:
 
 
 class _McpBoardClient:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, call_seconds: float) -> None:
         self._client = client
+        self._call_seconds = call_seconds
 
     async def whoami(self) -> Identity:
         reply = await self._ask("whoami", {}, WhoAmI)
@@ -158,7 +161,7 @@ class _McpBoardClient:
 
     async def _ask(self, tool: str, arguments: dict[str, Any], shape: type[_ReplyT]) -> _ReplyT:
         reply: Any = None
-        with trio.move_on_after(BOARD_CALL_SECONDS) as deadline:
+        with trio.move_on_after(self._call_seconds) as deadline:
             try:
                 reply = await self._client.call_tool(tool, arguments)
             except MCPError as error:
@@ -167,7 +170,7 @@ class _McpBoardClient:
                 # The SDK's words for a reply that breaks its schema; they quote the reply.
                 raise BoardNonsenseError(f"{tool}: the reply breaks its own schema") from None
         if deadline.cancelled_caught:
-            raise BoardAwayError(f"{tool}: no answer within {BOARD_CALL_SECONDS:g} s")
+            raise BoardAwayError(f"{tool}: no answer within {self._call_seconds:g} s")
         if reply.is_error:
             raise _tool_error(tool, reply.structured_content)
         try:

@@ -55,7 +55,8 @@ async def open_pool(
     the same workers releases.
     """
     if connections_of is None:
-        connections_of = partial(_real_connections, url, tokens, keys)
+        masked = {name: SecretStr(token) for name, token in tokens.items()}
+        connections_of = partial(_real_connections, url, masked, keys)
     if chance is None:
         chance = Chance(mark=partial(secrets.token_hex, 12), jitter=random.random)
     async with trio.open_nursery() as nursery:
@@ -140,7 +141,7 @@ class Pool:
 
 
 def _real_connections(
-    url: str, tokens: Mapping[str, str], keys: Mapping[str, SecretStr | None], worker: Worker
+    url: str, tokens: Mapping[str, SecretStr], keys: Mapping[str, SecretStr | None], worker: Worker
 ) -> Connections:
     return Connections(
         board=partial(open_board_client, url, tokens[worker.name]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
 
@@ -37,7 +37,7 @@ class PoolSettings:
 
     roster: Roster
     url: str
-    tokens: Mapping[str, str]
+    tokens: Mapping[str, str] = field(repr=False)
     keys: Mapping[str, SecretStr | None]
     source: str
 
