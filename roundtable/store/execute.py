@@ -23,6 +23,7 @@ from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code
 from roundtable.rules.model import Now
 from roundtable.rules.roles import refuse_role
 from roundtable.store import audit, claims, reads, writes
+from roundtable.store.errors import StoreError
 from roundtable.store.unit import Limits, Presence, Told, Unit
 
 log = structlog.get_logger(__name__)
@@ -51,6 +52,8 @@ HANDLERS = READS | WRITES
 
 OWED_ROWS_MAX = 10_000
 """Audit rows kept in memory while the disk is broken; past that, reads are refused too, so that none is lost."""
+
+CLOSE_BUSY_TIMEOUT_MS = 500
 
 UNAVAILABLE_MESSAGE = (
     "The board cannot write to its disk now; nothing was changed. Reads work; try again later."
@@ -103,10 +106,14 @@ class Executor:
         self._presence = Presence(self.db)
 
     def start(self, now: Now) -> None:
-        """Once, before the first batch: bring what is measured by the clock in line with it."""
-        self.db.execute("BEGIN IMMEDIATE")
-        claims.bound_cool_downs(self.db, now)
-        self.db.execute("COMMIT")
+        """Once, before the first batch: bring what is measured by the clock in line with it. Raises StoreError."""
+        try:
+            self.db.execute("BEGIN IMMEDIATE")
+            claims.bound_cool_downs(self.db, now)
+            self.db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._abandon()
+            raise StoreError(f"the database cannot be written: {error}") from error
 
     def execute(self, batch: Sequence[Call[Any]], now: Now) -> Executed:
         """Carry out the calls in their order. When this returns, what it answers is on the disk.
@@ -132,14 +139,26 @@ class Executor:
         return executed
 
     def close(self) -> None:
-        """Checkpoint and close. What was acknowledged is safe with or without this."""
+        """Write the audit rows that are owed, checkpoint and close. What was acknowledged is safe with or without this."""
         try:
-            if not self.trouble:
-                self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            # a stop has a deadline, and somebody who reads or writes the file for long would hold it up
+            self.db.execute(f"PRAGMA busy_timeout = {CLOSE_BUSY_TIMEOUT_MS}")
+            if self._owed:
+                self._write_owed()
+            self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error as error:
             log.warning("checkpoint_failed", reason=str(error))
         finally:
+            if self._owed:
+                log.error("audit_rows_lost", rows=len(self._owed))
             self.db.close()
+
+    def _write_owed(self) -> None:
+        self.db.execute("BEGIN IMMEDIATE")
+        for entry in self._owed:
+            self._head = audit.append(self.db, self._head, entry)
+        self.db.execute("COMMIT")
+        self._owed.clear()
 
     def _transact(self, batch: Sequence[Call[Any]], now: Now) -> Executed:
         head, owed = self._head, list(self._owed)
@@ -149,13 +168,14 @@ class Executor:
         for entry in owed:
             head = audit.append(self.db, head, entry)
         for call in batch:
+            if not isinstance(call.command, commands.Probe):
+                self._presence.note(call.caller, call.arrived)
             outcome, events = self._savepoint(call, now)
             outcomes.append(outcome)
             told += events
             made = self._entry(call, outcome, now)
             if made is not None:
                 head = audit.append(self.db, head, made)
-                self._presence.note(call.caller, call.arrived)
         if self.trouble is not None:
             # an empty transaction would not touch the disk, and would not tell whether it is back
             self.db.execute("UPDATE board SET probes = probes + 1")
@@ -172,21 +192,25 @@ class Executor:
             return Outcome(), []
         unit = self._unit(call, now)
         self.db.execute("SAVEPOINT one")
-        try:
-            outcome = Outcome(self._decide(unit, call))
-        except BoardError as error:
-            outcome = Outcome(error=error)
-        except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.DataError):
-            outcome = self._fault(call)  # a rule of the schema held where ours did not
-        except sqlite3.DatabaseError:
-            raise  # the disk, not the command: the whole batch is off
-        except Exception:
-            outcome = self._fault(call)
+        outcome = self._outcome(unit, call)
         if outcome.error is not None:
             self.db.execute("ROLLBACK TO one")
             unit.told.clear()
         self.db.execute("RELEASE one")
         return outcome, unit.told
+
+    def _outcome(self, unit: Unit, call: Call[Any]) -> Outcome:
+        """What becomes of the call. Raises sqlite3.DatabaseError if the disk has failed, and not the command."""
+        try:
+            return Outcome(self._decide(unit, call))
+        except BoardError as error:
+            return Outcome(error=error)
+        except sqlite3.DatabaseError as error:
+            if not _is_ours(error):
+                raise
+            return self._fault(call)
+        except Exception:
+            return self._fault(call)
 
     def _decide(self, unit: Unit, call: Call[Any]) -> Any:
         refuse_role(call.caller, type(call.command), call.tool)
@@ -203,10 +227,8 @@ class Executor:
             outcome = Outcome(error=call.command.error)
         elif type(call.command) in READS and len(self._owed) < OWED_ROWS_MAX:
             try:
-                outcome = Outcome(self._decide(self._unit(call, now), call))
-            except BoardError as error:
-                outcome = Outcome(error=error)
-            except sqlite3.Error:
+                outcome = self._outcome(self._unit(call, now), call)
+            except sqlite3.DatabaseError:
                 log.warning("read_failed", tool=call.tool)
         entry = self._entry(call, outcome, now)
         if entry is not None:
@@ -240,9 +262,17 @@ class Executor:
         )
 
     def _abandon(self) -> None:
-        # some errors of SQLite have rolled back already
-        if self.db.in_transaction:
-            self.db.execute("ROLLBACK")
+        with suppress(sqlite3.DatabaseError):
+            # some errors of SQLite have rolled back already
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
         with suppress(sqlite3.DatabaseError):
             # another tool may have written to the log, and then our end of the chain is not the end
             self._head = audit.read_head(self.db)
+
+
+def _is_ours(error: sqlite3.DatabaseError) -> bool:
+    """Whether the error is a mistake in what was asked of SQLite: the database itself is sound."""
+    # IntegrityError: a rule of the schema held where ours did not
+    mistakes = (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.DataError)
+    return isinstance(error, mistakes) or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
