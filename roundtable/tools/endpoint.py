@@ -116,7 +116,8 @@ class Endpoint:
         if ctx.method != "tools/call":
             return await call_next(ctx)
         caller = _caller(ctx)
-        named = ctx.params.get("name") if isinstance(ctx.params, Mapping) else None
+        params = ctx.params or {}
+        named, arguments = params.get("name"), params.get("arguments")
         name = named if isinstance(named, str) and named in BY_NAME else UNKNOWN_TOOL
         wait_seconds = self._over_limit(caller.agent, name)
         if wait_seconds is not None:
@@ -126,12 +127,12 @@ class Endpoint:
                 f"{' and '.join(sorted(LANDS_WORK))} have some in reserve.",
                 retry_after_seconds=wait_seconds,
             )
-            return await self._refuse(caller, name, error, ctx.params)
+            return await self._refuse(caller, name, error, arguments)
         try:
             return await call_next(ctx)
         except ValidationError:
             error = invalid("malformed params")
-            await self._refuse(caller, MALFORMED, error, ctx.params)
+            await self._refuse(caller, MALFORMED, error, arguments)
             raise
 
     async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:

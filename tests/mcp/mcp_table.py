@@ -51,13 +51,14 @@ ABSENT = object()
 
 
 class HandSetClock:
-    """Both clocks of the board: they go on only when told to."""
+    """Both clocks of the board: they go on only when told to. `wall_ahead_ms` is how wrong the wall clock is."""
 
     def __init__(self) -> None:
         self.ms = MORNING_MS
+        self.wall_ahead_ms = 0
 
     def __call__(self) -> Now:
-        return reading(self.ms, self.ms)
+        return reading(self.ms + self.wall_ahead_ms, self.ms)
 
     def advance(self, seconds: float) -> None:
         self.ms += round(seconds * 1000)
