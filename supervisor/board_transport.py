@@ -17,16 +17,16 @@ import trio
 from pydantic import SecretStr
 
 from supervisor.bounded_body import read_body, without_framing
-from supervisor.limits import BOARD_REPLY_BYTES
+from supervisor.limits import BOARD_CALL_SECONDS, BOARD_REPLY_BYTES
 
 DOOR_ERROR: Final = -32_090
 """The code of errors made here, from the range that JSON-RPC leaves to implementations."""
 
 
 @asynccontextmanager
-async def open_board_http(token: SecretStr, call_seconds: float) -> AsyncIterator[httpx2.AsyncClient]:
+async def open_board_http(token: SecretStr) -> AsyncIterator[httpx2.AsyncClient]:
     """A client that carries the token, reads no proxy variable and follows no redirect."""
-    transport = _BoardTransport(httpx2.AsyncHTTPTransport(trust_env=False, retries=0), token, call_seconds)
+    transport = _BoardTransport(httpx2.AsyncHTTPTransport(trust_env=False, retries=0), token)
     async with httpx2.AsyncClient(
         transport=transport,
         headers={"accept-encoding": "identity"},
@@ -38,17 +38,16 @@ async def open_board_http(token: SecretStr, call_seconds: float) -> AsyncIterato
 
 
 class _BoardTransport(httpx2.AsyncBaseTransport):
-    def __init__(self, inner: httpx2.AsyncBaseTransport, token: SecretStr, call_seconds: float) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, token: SecretStr) -> None:
         self._inner = inner
         self._token = token
-        self._call_seconds = call_seconds
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         asked = await request.aread()
         request.headers["authorization"] = f"Bearer {self._token.get_secret_value()}"
         content: bytes | None = None
         try:
-            with trio.move_on_after(self._call_seconds) as deadline:
+            with trio.move_on_after(BOARD_CALL_SECONDS) as deadline:
                 response = await self._inner.handle_async_request(request)
                 content = await read_body(response, max_bytes=BOARD_REPLY_BYTES)
         except httpx2.TransportError:

@@ -85,6 +85,8 @@ class Pool:
         self._records = {worker.name: WorkerRecord() for worker in roster.workers}
         self._running = len(roster.workers)
         self._all_ended = trio.Event()
+        if not self._running:
+            self._all_ended.set()
 
     def status(self) -> tuple[WorkerStatus, ...]:
         return tuple(

@@ -58,7 +58,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The workers and what they share. `url` is None where the file names no board."""
+    """The workers, perhaps none, and what they share. `url` is None where the file names no board."""
 
     workers: tuple[Worker, ...]
     grace_seconds: float = 5.0
@@ -98,8 +98,8 @@ def parse_roster(text: str) -> Roster:
     defaults = document.get("defaults", {})
     _checked(_WorkerFields, defaults, "defaults", problems)
     entries = document.get("workers", [])
-    if not isinstance(entries, list) or not entries:
-        problems.append("workers: must have at least one [[workers]] entry")
+    if not isinstance(entries, list):
+        problems.append("workers: each worker begins with a line [[workers]]")
         entries = []
     workers = []
     for number, entry in enumerate(entries, start=1):

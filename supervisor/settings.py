@@ -105,7 +105,7 @@ class _WorkerVariables(_BoardVariable):
 
 
 def _from_roster(roster: Roster, path: Path, environment: Mapping[str, str]) -> PoolSettings:
-    problems: list[str] = []
+    problems = [] if roster.workers else [f"{path.name}: names no worker"]
     keys: Mapping[str, SecretStr | None] = {}
     tokens: Mapping[str, str] = {}
     url = roster.url or ""

@@ -26,20 +26,24 @@ from supervisor.retry_after import retry_after_seconds
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 
 
+@pytest.mark.spec("POOL-19")
 def test_every_class_that_is_settled_has_its_consequence():
     assert set(CONSEQUENCES) == set(FailureClass) - {FailureClass.REFUSED_REQUEST}
 
 
+@pytest.mark.spec("POOL-19")
 @pytest.mark.parametrize("kind", ["rate_limited", "quota", "auth", "config", "network"])
 def test_a_failure_of_endpoint_or_roster_is_none_of_the_task(kind: str):
     assert not CONSEQUENCES[FailureClass(kind)].counts
 
 
+@pytest.mark.spec("POOL-19")
 @pytest.mark.parametrize("kind", ["timeout", "server", "content", "context_length"])
 def test_the_other_failures_count(kind: str):
     assert CONSEQUENCES[FailureClass(kind)].counts
 
 
+@pytest.mark.spec("POOL-19")
 def test_only_auth_and_config_park_the_worker():
     parking = {kind for kind, consequence in CONSEQUENCES.items() if consequence.worker is WorkerMove.PARK}
     assert parking == {FailureClass.AUTH, FailureClass.CONFIG}
@@ -63,6 +67,7 @@ def test_a_worker_gives_up_at_max_failures_or_at_once_where_trying_again_is_vain
     assert not gives_up(CONSEQUENCES[FailureClass.NETWORK], failures=0, max_failures=1)
 
 
+@pytest.mark.spec("POOL-19")
 @pytest.mark.parametrize(
     ("header", "seconds"),
     [
@@ -107,6 +112,7 @@ def test_the_wait_for_an_endpoint_is_at_least_what_it_asked_for_and_bounded(kind
     assert wait >= 2
 
 
+@pytest.mark.spec("POOL-19")
 @pytest.mark.parametrize(
     ("status", "error", "kind"),
     [

@@ -230,6 +230,12 @@ async def test_a_pool_whose_board_is_away_stops_at_once(autojump_clock):
     assert trio.current_time() == 100
 
 
+async def test_a_pool_without_workers_has_ended_and_stops(autojump_clock):
+    async with pool_of(FakeBoard()) as pool:
+        await pool.wait_ended()
+    assert pool.status() == ()
+
+
 async def test_draining_twice_and_at_the_same_time_is_fine(autojump_clock):
     board = FakeBoard(tasks=1)
     async with pool_of(board, a=ScriptedModel(taking(3))) as pool, trio.open_nursery() as nursery:

@@ -159,8 +159,13 @@ def test_a_wrong_default_is_told_once_and_not_again_for_every_worker():
     ) == ["defaults: model: Input should be a valid string"]
 
 
+@pytest.mark.parametrize("text", ["", "# nothing\n", "[pool]\n[defaults]\n", "workers = []"])
+def test_a_roster_may_name_no_worker(text: str):
+    assert parse_roster(text).workers == ()
+
+
 @pytest.mark.parametrize(
-    "text", ["", "[[workers]]", "workers = 3", "workers = [1]", "workers = []", "= 1", "[" * 5000]
+    "text", ["[[workers]]", "workers = 3", "workers = [1]", "[workers]", "= 1", "[" * 5000]
 )
 def test_a_file_without_a_usable_worker_is_refused(text: str):
     assert problems_of(text)
@@ -216,7 +221,7 @@ def test_a_name_that_would_break_a_log_line_is_refused(name: str):
 
 def test_the_sample_parses_as_it_stands_and_with_every_comment_of_a_field_removed():
     text = SAMPLE.read_text(encoding="utf-8")
-    assert [worker.name for worker in parse_roster(text).workers] == ["local"]
+    assert parse_roster(text) == Roster(())
     uncommented = "\n".join(
         line.removeprefix("#") if line.startswith("#") and line[1:2] not in {" ", ""} else line
         for line in text.splitlines()

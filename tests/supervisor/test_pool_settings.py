@@ -126,6 +126,11 @@ def test_what_a_roster_lacks_in_the_environment_is_told_at_once(tmp_path: Path):
     ]
 
 
+def test_a_pool_apart_without_a_worker_is_a_problem(tmp_path: Path):
+    (tmp_path / "my.toml").write_text("# nothing\n")
+    assert problems_of({"ROUNDTABLE_WORKERS_CONFIG": "my.toml"}, tmp_path) == ["my.toml: names no worker"]
+
+
 def test_a_roster_that_is_named_and_not_there_is_a_problem(tmp_path: Path):
     assert problems_of({**REQUIRED, "ROUNDTABLE_WORKERS_CONFIG": "my.toml"}, tmp_path) == [
         "ROUNDTABLE_WORKERS_CONFIG: there is no such file"

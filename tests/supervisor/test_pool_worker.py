@@ -96,6 +96,7 @@ async def test_a_failure_that_counts_releases_the_task_with_the_cool_down(autoju
     assert len(model.calls) == 1
 
 
+@pytest.mark.spec("POOL-19")
 @pytest.mark.parametrize("kind", ["rate_limited", "quota", "network"])
 async def test_a_failure_of_the_endpoint_counts_for_nothing_and_the_worker_waits(autojump_clock, kind: str):
     board, model = FakeBoard(tasks=1), ScriptedModel(failure(kind), "fine")
@@ -109,6 +110,7 @@ async def test_a_failure_of_the_endpoint_counts_for_nothing_and_the_worker_waits
     assert record.failures == {}
 
 
+@pytest.mark.spec("POOL-19")
 async def test_the_wait_that_an_endpoint_asks_for_is_kept(autojump_clock):
     board, model = FakeBoard(tasks=1), ScriptedModel(failure("rate_limited", wait=500), "fine")
     async with working(board, model):
@@ -123,6 +125,7 @@ async def test_an_endpoint_that_stays_down_is_asked_less_and_less(autojump_clock
     assert model.calls == [0, 2, 6, 14, 30, 62]
 
 
+@pytest.mark.spec("POOL-19")
 @pytest.mark.parametrize("kind", ["auth", "config", "refused_request"])
 async def test_a_failure_of_key_or_roster_parks_the_worker_and_frees_the_task(autojump_clock, kind: str):
     board, model = FakeBoard(tasks=1), ScriptedModel(failure(kind))
@@ -165,6 +168,7 @@ async def test_help_is_asked_for_while_the_task_is_still_held(autojump_clock):
     assert tools.index("ask_for_help") < tools.index("release_task")
 
 
+@pytest.mark.spec("POOL-19")
 async def test_a_brief_too_long_for_the_model_asks_for_help_at_once(autojump_clock):
     board, model = FakeBoard(tasks=1), ScriptedModel(failure("context_length"))
     async with working(board, model, max_failures=3):
@@ -222,6 +226,7 @@ async def test_a_new_life_of_a_worker_does_not_reset_its_cap(autojump_clock):
     assert len(model.calls) == 2
 
 
+@pytest.mark.spec("POOL-18")
 async def test_as_many_tasks_at_once_as_the_roster_says_and_no_more(autojump_clock):
     board, model = FakeBoard(tasks=5), ScriptedModel(taking(3))
     async with working(board, model, concurrency=2):
