@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from roundtable.rules import commands, cursor, replies
 from roundtable.rules.claims import holds
-from roundtable.rules.limits import TASK_ID_MAX
-from roundtable.rules.paging import fill
+from roundtable.rules.limits import PAGE_BYTES, PAGE_ROWS_MAX, TASK_ID_MAX
+from roundtable.rules.paging import fill, size_bytes
 from roundtable.store import claims, tasks, views
 from roundtable.store.unit import Unit
 
@@ -104,10 +104,13 @@ def get_task(unit: Unit, command: commands.GetTask) -> replies.WholeTask:
     before = TASK_ID_MAX
     if command.message_cursor is not None:
         before = cursor.decode(command.message_cursor, unit.board_id, "messages")
-    page, more = fill(_messages(unit, command.task_id, before), limit=100)
+    dependencies = [_dependency_row(unit, cause) for cause in task.depends_on]
+    # one reply holds both
+    room_bytes = PAGE_BYTES - sum(map(size_bytes, dependencies))
+    page, more = fill(_messages(unit, command.task_id, before), PAGE_ROWS_MAX, room_bytes)
     answer: replies.WholeTask = {
         "task": views.fields(task, for_holder=holds(task, unit.caller)),
-        "dependencies": [_dependency_row(unit, cause) for cause in task.depends_on],
+        "dependencies": dependencies,
         "messages": page[::-1],
         "reviews": list(_reviews(unit, command.task_id)),
     }
