@@ -256,27 +256,12 @@ async def test_an_app_that_sends_every_parameter_with_null_gets_the_defaults(tab
 
 @pytest.mark.spec("TOOL-5")
 @pytest.mark.parametrize("tool", PARAMETERS)
-@pytest.mark.parametrize(
-    "unknown",
-    [
-        "from",
-        "agent_name",
-        "Task_id",
-        "lease_seconds",
-        "wait_seconds",
-        "idempotency_key",
-        "claim_id",
-        "",
-        "\x00",
-    ],
-)
-async def test_an_argument_that_the_tool_does_not_have_is_refused_even_when_null(
-    table: Table, tool: str, unknown: str
-):
-    for value in ("x", None, 1):
-        answer = await refused(table, tool, {**REQUIRED.get(tool, {}), unknown: value}, "invalid")
-        assert "There is no argument" in answer.error["message"]
-        assert all(name in answer.error["message"] for name in PARAMETERS[tool])
+async def test_an_argument_that_the_tool_does_not_have_is_refused_even_when_null(table: Table, tool: str):
+    for unknown in ("from", "agent_name", "Task_id", "lease_seconds", "wait_seconds", "claim_id", "", "\x00"):
+        for value in ("x", None):
+            answer = await refused(table, tool, {**REQUIRED.get(tool, {}), unknown: value}, "invalid")
+            assert "There is no argument" in answer.error["message"]
+            assert all(name in answer.error["message"] for name in PARAMETERS[tool])
     assert table.rows("SELECT count(*) FROM tasks") == [(0,)]
 
 
