@@ -294,6 +294,21 @@ async def pour(send):
         await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
 
 
+async def test_a_call_may_take_longer_than_a_connection_may_be_silent():
+    async def answer_late(scope, receive, send):
+        await receive()
+        with trio.move_on_after(0.2):
+            assert (await receive())["type"] != "http.disconnect"
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]}
+        )
+        await send({"type": "http.response.body", "body": b"late"})
+
+    limits = {"unknown_idle_seconds": 0.05, "trusted_idle_seconds": 0.05, "request_seconds": 0.05}
+    async with edge(Inner(answer_late), **limits) as server:
+        assert response(await server.ask(request())).body == b"late"
+
+
 @pytest.mark.spec("CONN-5")
 async def test_a_client_that_stops_reading_is_cut_and_holds_up_nobody():
     cut = trio.Event()
