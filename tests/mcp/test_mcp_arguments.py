@@ -6,7 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp_table import MODERN, Answer, Seat, Table, message_in
+
+from roundtable.rules.errors import BoardError, Code
+from roundtable.tools.catalogue import TOOLS, Tool
 
 BIG_ID = 2**63 - 1
 NOT_A_STRING = (True, False, 1, 1.5, [], {}, ["x"], 0, -1, 2**63)
@@ -155,8 +160,6 @@ async def refused(
 
 
 def test_this_file_knows_every_tool_and_parameter():
-    from roundtable.tools.catalogue import TOOLS
-
     assert {tool.name: list(tool.parameters) for tool in TOOLS} == {
         name: list(parameters) for name, parameters in PARAMETERS.items()
     }
@@ -495,3 +498,36 @@ async def test_no_value_makes_a_server_error(table: Table, generation: str, valu
             else:
                 assert message["error"]["code"] in {-32700, -32600, -32602}, message
     assert (await table.lead.call("whoami")).code is None
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(codec=None, categories=None)),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@pytest.mark.spec("TOOL-7", "ERR-4")
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+@given(data=st.data())
+def test_whatever_the_arguments_are_they_make_a_command_or_a_refusal_in_our_own_words(
+    tool: Tool, data: st.DataObject
+):
+    names = st.sampled_from([*tool.parameters, "unknown"])
+    refusal = why_not(tool, data.draw(JSON_VALUES | st.dictionaries(names, JSON_VALUES, max_size=8)))
+    if refusal is not None:
+        assert refusal.code in {Code.INVALID, Code.TOO_LARGE}
+        assert len(refusal.message) < 600
+        assert refusal.message.isprintable()
+
+
+def why_not(tool: Tool, arguments: object) -> BoardError | None:
+    try:
+        tool.parse(arguments)
+    except BoardError as refusal:
+        return refusal
+    return None
