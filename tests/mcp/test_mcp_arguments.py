@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcp_table import MODERN, Answer, Seat, Table, message_in
 
@@ -513,6 +513,7 @@ JSON_VALUES = st.recursive(
 
 @pytest.mark.spec("TOOL-7", "ERR-4")
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_whatever_the_arguments_are_they_make_a_command_or_a_refusal_in_our_own_words(
     tool: Tool, data: st.DataObject

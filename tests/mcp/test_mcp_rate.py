@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_table import ANNA, MODERN, HandSetClock, Seat, Table, laid_table
 
@@ -185,6 +185,7 @@ async def test_setting_the_wall_clock_neither_locks_out_nor_lets_in(rated: Table
 
 
 @pytest.mark.spec("RATE-1")
+@settings(deadline=None)
 @given(st.integers(0, 10**9), st.lists(st.integers(0, 30_000), min_size=1, max_size=12))
 def test_whoever_comes_back_after_just_so_many_seconds_is_served_and_before_is_not(
     start_ms: int, gaps_ms: list[int]
