@@ -145,15 +145,22 @@ async def test_the_chain_of_a_day_is_whole(table: Table):
 async def test_a_client_that_goes_while_its_call_is_queued_leaves_gone_and_no_effect(
     tmp_path: Path, generation: str
 ):
-    async with laid_table(tmp_path, wrap=HeldBoard) as table:
+    made: list[HeldBoard] = []
+
+    def hold(board: Board) -> HeldBoard:
+        made.append(HeldBoard(board))
+        return made[0]
+
+    async with laid_table(tmp_path, wrap=hold) as table:
+        (held,) = made
         await table.task()
-        HeldBoard.last.holds = True
+        held.holds = True
         async with trio.open_nursery() as nursery:
             nursery.start_soon(table.anna.call, "claim_task", {"task_id": 1}, generation)
             with trio.fail_after(5):
-                await HeldBoard.last.reached.wait()
+                await held.reached.wait()
             nursery.cancel_scope.cancel()
-        HeldBoard.last.holds = False
+        held.holds = False
         with trio.fail_after(5):
             while len(table.audit()) < 2:
                 await trio.lowlevel.checkpoint()
@@ -164,14 +171,11 @@ async def test_a_client_that_goes_while_its_call_is_queued_leaves_gone_and_no_ef
 class HeldBoard:
     """A board whose way in can be held: whoever asks then is cancelled in the queue."""
 
-    last: HeldBoard
-
     def __init__(self, board: Board) -> None:
         self._board = board
         self.clock = board.clock
         self.holds = False
         self.reached = trio.Event()
-        HeldBoard.last = self
 
     async def ask(self, *call: Any) -> Any:
         if self.holds:
