@@ -119,6 +119,7 @@ async def test_the_row_of_a_caller_that_had_gone_is_written_although_the_board_s
         queued.scope.cancel()
         await queued.ended.wait()
         nursery.start_soon(open_when_all_is_still, gate)
+    await first.ended.wait()
     assert first.reply == WhoAmI()
     assert executor.gone == [(ANN.name, "claim_task", 7)]
 
@@ -249,6 +250,7 @@ async def test_a_board_that_stops_answers_what_it_took_and_turns_away_who_is_que
         taken = await start_asking(nursery, board, ANN, GetTask(1))
         queued = [await start_asking(nursery, board, ANN, ClaimTask(number)) for number in (2, 3)]
         nursery.start_soon(open_when_all_is_still, gate)
+    await taken.ended.wait()
     assert taken.reply == GetTask(1)
     for one in queued:
         await one.ended.wait()
@@ -273,10 +275,9 @@ async def test_an_executor_that_fails_answers_internal_and_the_board_goes_on(exe
     async with open_board(executor, still_clock, gate.run) as board:
         await start_asking(nursery, board, LEAD, WhoAmI())
         failing = [await start_asking(nursery, board, ANN, ClaimTask(number)) for number in (1, 2)]
-        first, work = True, executor.execute
+        work = executor.execute
 
         def execute(batch, now):
-            nonlocal first
             if len(batch) == 2:
                 raise ZeroDivisionError("secret")
             return work(batch, now)
