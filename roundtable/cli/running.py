@@ -35,8 +35,9 @@ def run(work: Work) -> None:
         code = trio.run(_with_signals, work, strict_exception_groups=True)
     except Exception as error:
         code = _tell(error)
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
+    if sys.stdout is not None:  # it is where the program was started with a closed one
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
     raise SystemExit(code)
 
 
