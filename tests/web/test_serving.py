@@ -144,10 +144,12 @@ async def test_a_stop_shortens_the_time_of_a_client_that_reads_nothing(poured_fi
         await until_gone(receive, pour, send)
 
     limits = {"send_seconds": 60, "stop_send_seconds": 0.05, "stop_seconds": 60}
-    async with edge(Inner(answer), **limits) as server, await server.connect() as stream:
+    async with edge(Inner(answer), **limits) as server:
+        stream = await server.connect()
         await stream.send_all(request())
         await begun.wait()
         await trio.testing.wait_all_tasks_blocked(0.05)
+    await stream.aclose()
 
 
 @pytest.mark.spec("STOP-1", "CONN-5")
@@ -160,10 +162,12 @@ async def test_at_the_end_of_its_time_a_stop_cuts_a_write_that_waits():
 
     limits = {"send_seconds": 60, "stop_send_seconds": 60, "stop_seconds": 0.1}
     with capture_logs():
-        async with edge(Inner(answer), **limits) as server, await server.connect() as stream:
+        async with edge(Inner(answer), **limits) as server:
+            stream = await server.connect()
             await stream.send_all(request())
             await begun.wait()
             await trio.testing.wait_all_tasks_blocked(0.05)
+    await stream.aclose()
 
 
 @pytest.mark.spec("STOP-1")
@@ -193,7 +197,7 @@ async def test_a_request_whose_body_was_still_coming_is_answered_if_it_is_whole_
     async def answer(scope, receive, send):
         await receive()
         with trio.move_on_after(0.6):
-            await receive()
+            assert await receive() is None, "hung up on"
         await send(
             {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]}
         )
@@ -237,6 +241,16 @@ async def test_an_error_of_the_body_comes_out_as_itself():
     with pytest.raises(KeyError):
         async with serving(Waiting(), [listener()], WebLimits()):
             raise KeyError
+
+
+async def test_a_fault_of_the_server_itself_is_not_swallowed():
+    class Unstoppable(Waiting):
+        def __init__(self):
+            self.stopping = None
+
+    with pytest.RaisesGroup(AttributeError):
+        async with serving(Unstoppable(), [listener()], WebLimits()):
+            pass
 
 
 async def test_cancelled_from_outside_it_ends_at_once_and_cleanly():
