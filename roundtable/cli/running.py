@@ -14,6 +14,7 @@ import trio
 
 from roundtable.config.errors import ConfigError
 from roundtable.store.errors import StoreError
+from supervisor.local_model.errors import LocalModelError
 from supervisor.roster import RosterError
 
 log = structlog.get_logger(__name__)
@@ -82,7 +83,7 @@ def _problems(error: BaseException) -> tuple[str, ...]:
     match error:
         case ConfigError() | RosterError():
             return error.problems
-        case StoreError():
+        case StoreError() | LocalModelError():
             return (str(error),)
         case OSError():
             return (str(error),)
