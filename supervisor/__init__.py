@@ -1,13 +1,15 @@
 """The worker pool: models that have an API but no app, put to work on a Roundtable board.
 
-Over the wire a worker is an MCP client like any other, and nothing here imports
-the server. The modules, from pure to running:
+Over the wire a worker is an MCP client like any other, and nothing here imports the server. From pure to running:
 
-    limits, failures, urls, text       numbers, classes of failure, the URL rule, what counts as text
-    prompt, completion, retry_after    what a model is sent, what its answer means, how long it asks to wait
-    policy, restart, record            what follows from a failure; when a worker may call; what it remembers
-    roster, keys, settings             what the owner wrote
-    model_client, board_client         one model call; the tools of the board
-    worker, task_run                   one worker's loop; one claimed task
-    pool                               all workers, each restarted alone, stopped in two phases
+    limits, failures, urls, text, retry_after   bounds, classes of failure, which addresses and texts are taken
+    prompt, completion, refusals                what a model is sent, and what its answer or its refusal means
+    policy, restart, record                     what follows from a failure; what a worker remembers
+    fields, roster, keys, settings              what the owner wrote
+    bounded_body, model_client                  one model call, bounded in time and size
+    board_transport, board_shapes, board_errors, board_client    the tools of the board
+    stop, task_run, worker                      one claimed task; one worker's loop
+    child, supervision, pool                    all workers, each restarted alone, stopped in two phases
+    log_lines, log_traceback, logs              the log, which the server shares
+    local_model                                 a real small model on this machine
 """
