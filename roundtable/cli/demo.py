@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -54,6 +56,9 @@ async def demo(stop: trio.Event) -> int:
     Raises LocalModelError if there is no model to play it with.
     """
     require_extra()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What a model writes need not fit the terminal's encoding.
+        sys.stdout.reconfigure(errors="replace")
     console = Console()
     with open_notices(console) as notices:
         weights = await _unless(stop, partial(obtain_weights, notices))
@@ -69,7 +74,9 @@ async def demo(stop: trio.Event) -> int:
             async with local_model(weights, folder / "model.log") as endpoint:
                 finished = await play(stop, console, folder, endpoint)
         if finished is None:
-            if not stop.is_set():
+            if stop.is_set():
+                console.print("Stopped.")
+            else:
                 _show_log(log_path)
             return EXIT_FAULT
     show_results(console, finished)

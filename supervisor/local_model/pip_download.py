@@ -94,8 +94,11 @@ def _explain(reason: str, requirement: str, python: str) -> str:
 
 
 async def _watch_growth(folder: Path, show_bytes: Callable[[int], None]) -> None:
+    largest = 0
     while True:
-        show_bytes(max(_measure_files(folder), default=0))
+        # At the end pip moves the file away: what had arrived stays arrived.
+        largest = max(largest, *_measure_files(folder), 0)
+        show_bytes(largest)
         await trio.sleep(_LOOK_EVERY_SECONDS)
 
 
