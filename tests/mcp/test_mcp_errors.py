@@ -217,7 +217,7 @@ async def test_a_workers_tool_is_forbidden_to_the_leader_whatever_the_arguments(
 
 @pytest.mark.spec("ERR-3")
 @pytest.mark.parametrize(
-    "name", ["nope", "Whoami", "whoami ", "renew_claim", "wait_for_updates", "", "é" * 500, "a\nb"]
+    "name", ["nope", "Whoami", "whoami ", "renew_claim", "wait_for_updates", "", "é" * 500, "é" * 101, "a\nb"]
 )
 async def test_an_unknown_tool_is_not_found_with_at_most_a_hundred_characters_of_its_name(
     table: Table, name: str
