@@ -31,6 +31,8 @@ WORKERS = [
 EVERYBODY = [LEAD, *WORKERS]
 CLAIMS_PER_WORKER = 2
 UNKNOWN_ID = 99
+IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Every step is a transaction, and losing power is not what this tests."""
 
 REPLAYED = [
     "title",
@@ -66,12 +68,10 @@ class Board(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="board-machine-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="board-machine-", dir=IN_MEMORY))
         self.store = Store(
             self.folder / "b.db", claims_per_worker=CLAIMS_PER_WORKER, directory=Directory(EVERYBODY)
         )
-        # every step is a transaction, and losing power is not what this tests
-        self.store.executor.db.execute("PRAGMA synchronous = OFF")
         self.model = BoardModel(EVERYBODY, CLAIMS_PER_WORKER)
         self.batch: list[tuple[Any, Any]] = []
         self.audited: list[tuple[str, str, int | None, str]] = []
@@ -112,15 +112,25 @@ class Board(RuleBasedStateMachine):
         fitting = [n for n, task in self.model.tasks.items() if task["status"] in statuses]
         return data.draw(st.sampled_from(fitting * 4 + list(self.model.tasks) + [UNKNOWN_ID]), label="task")
 
-    def pick_holder(self, data: st.DataObject, task_id: int) -> Agent:
-        """An agent, mostly the one that holds the task or held it."""
-        near = [agent for agent in WORKERS if (agent.name, task_id) in self.model.held_once]
-        near += [agent for agent in WORKERS if task_id in self.model.held_by(agent.name)] * 6
-        return data.draw(st.sampled_from(near * 2 + EVERYBODY), label="caller")
+    def pick_holding(self, data: st.DataObject) -> tuple[Agent, int]:
+        """An agent and a task, mostly one that it holds or at least once held."""
+        holding = [(agent, n) for agent in WORKERS for n in self.model.held_by(agent.name)]
+        once = [(agent, n) for agent in WORKERS for name, n in self.model.held_once if name == agent.name]
+        anything = [(agent, n) for agent in EVERYBODY for n in (*self.model.tasks, UNKNOWN_ID)]
+        pairs = data.draw(
+            st.sampled_from([holding or once or anything] * 5 + [once or anything] * 2 + [anything])
+        )
+        return data.draw(
+            st.sampled_from(sorted(pairs, key=lambda pair: (pair[1], pair[0].name))), label="who, what"
+        )
 
     def pick_causes(self, data: st.DataObject) -> tuple[int, ...]:
-        known = st.sampled_from([*self.model.tasks, *self.model.tasks, UNKNOWN_ID])
-        return tuple(data.draw(st.lists(known, max_size=3, unique=True), label="depends_on"))
+        sane = [n for n, task in self.model.tasks.items() if task["status"] != "cancelled"] or [UNKNOWN_ID]
+        known = data.draw(st.sampled_from([sane] * 5 + [[*self.model.tasks, UNKNOWN_ID]]))
+        count = data.draw(st.sampled_from([0, 0, 1, 1, 2, 3]))
+        return tuple(
+            data.draw(st.lists(st.sampled_from(known), max_size=count, unique=True), label="depends_on")
+        )
 
     @initialize(first=optional_skills, second=optional_skills)
     def begin_with_tasks(self, first: str | None, second: str | None) -> None:
@@ -171,19 +181,27 @@ class Board(RuleBasedStateMachine):
         more=more_to_come,
     )
     def release(self, data, failed, cooldown, more) -> None:
-        task_id = self.pick(data, "claimed")
-        self.say(self.pick_holder(data, task_id), c.ReleaseTask(task_id, None, failed, cooldown), more)
+        caller, task_id = self.pick_holding(data)
+        self.say(caller, c.ReleaseTask(task_id, None, failed, cooldown), more)
+
+    @rule(data=st.data(), failed=st.sampled_from([False, False, False, True]), more=more_to_come)
+    def release_by_force(self, data, failed, more) -> None:
+        self.say(LEAD, c.ReleaseTask(self.pick(data, "claimed"), None, failed), more)
 
     @rule(data=st.data(), kind=st.sampled_from(Kind), more=more_to_come)
     def post(self, data, kind, more) -> None:
-        task_id = self.pick(data, "open", "claimed", "submitted")
-        caller = LEAD if kind is Kind.REPLY else self.pick_holder(data, task_id)
+        caller, task_id = self.pick_holding(data)
         self.say(caller, c.PostMessage(task_id, "text", kind), more)
 
-    @rule(data=st.data(), result=st.sampled_from(["a", "a", "b", "\u200b \n"]), more=more_to_come)
+    @rule(data=st.data(), kind=st.sampled_from([Kind.REPLY, Kind.REPLY, *Kind]), more=more_to_come)
+    def answer_help(self, data, kind, more) -> None:
+        waiting = [n for n, task in self.model.tasks.items() if task["attention"]] or list(self.model.tasks)
+        self.say(LEAD, c.PostMessage(data.draw(st.sampled_from(waiting)), "text", kind), more)
+
+    @rule(data=st.data(), result=st.sampled_from(["a", "a", "a", "a", "b", "\u200b \n"]), more=more_to_come)
     def submit(self, data, result, more) -> None:
-        task_id = self.pick(data, "claimed", "submitted")
-        self.say(self.pick_holder(data, task_id), c.SubmitResult(task_id, result), more)
+        caller, task_id = self.pick_holding(data)
+        self.say(caller, c.SubmitResult(task_id, result), more)
 
     @rule(
         data=st.data(),
@@ -195,6 +213,39 @@ class Board(RuleBasedStateMachine):
     )
     def review(self, data, caller, verdict, note, keep, more) -> None:
         self.say(caller, c.ReviewTask(self.pick(data, "submitted"), verdict, note, keep), more)
+
+    @rule(
+        data=st.data(),
+        caller=st.sampled_from(WORKERS),
+        verdict=st.sampled_from(Verdict),
+        keep=st.booleans(),
+        again=st.booleans(),
+        more=more_to_come,
+    )
+    def go_a_round(self, data, caller, verdict, keep, again, more) -> None:
+        self.say(caller, c.ClaimNext(), more=True)
+        held = self.model.held_by(caller.name)
+        if held:
+            task_id = data.draw(st.sampled_from(held))
+            self.say(caller, c.SubmitResult(task_id, "a"), more=True)
+            self.say(LEAD, c.ReviewTask(task_id, verdict, "why", keep), more=True)
+            if again:
+                self.say(caller, c.SubmitResult(task_id, "a"), more=True)
+        self.say(caller, c.WhoAmI(), more)
+
+    @rule(caller=st.sampled_from(WORKERS), more=more_to_come)
+    def take_all_that_is_allowed_and_one_more(self, caller, more) -> None:
+        for _ in range(CLAIMS_PER_WORKER):
+            self.say(caller, c.ClaimNext(), more=True)
+        self.say(caller, c.ClaimNext(), more)
+
+    @rule(data=st.data(), other=st.sampled_from(WORKERS), gives_up=st.booleans(), more=more_to_come)
+    def cry_for_help(self, data, other, gives_up, more) -> None:
+        caller, task_id = self.pick_holding(data)
+        self.say(caller, c.PostMessage(task_id, "help", Kind.HELP_REQUEST), more=True)
+        if gives_up:
+            self.say(caller, c.ReleaseTask(task_id), more=True)
+        self.say(other, c.ClaimTask(task_id), more)
 
     @precondition(lambda self: sum(task["status"] not in FINAL for task in self.model.tasks.values()) > 2)
     @rule(data=st.data(), caller=mostly_the_leader, more=more_to_come)
@@ -234,7 +285,6 @@ class Board(RuleBasedStateMachine):
     def restart(self) -> None:
         self.end_batch()
         self.store.reopen()
-        self.store.executor.db.execute("PRAGMA synchronous = OFF")
 
     # what holds after every batch
 
@@ -361,7 +411,7 @@ def seen(command: c.Command[Any], reply: Any) -> Any:
 
 Board.TestCase.settings = settings(
     max_examples=120,
-    stateful_step_count=40,
+    stateful_step_count=60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
