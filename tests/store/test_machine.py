@@ -160,7 +160,9 @@ class Board(RuleBasedStateMachine):
         more=more_to_come,
     )
     def update(self, data, caller, title, skill, assignee, priority, plan, more) -> None:
-        task_id = self.pick(data, "open", "claimed")
+        tasks = self.model.tasks.items()
+        counted = [n for n, task in tasks if task["failures"] or task["rejections"] or task["attention"]]
+        task_id = data.draw(st.sampled_from([self.pick(data, "open", "claimed")] * 2 + counted))
         named: dict[str, Any] = {"title": title, "priority": priority}
         if plan:
             named |= {"required_skill": skill, "assignee": assignee, "depends_on": self.pick_causes(data)}
@@ -168,7 +170,9 @@ class Board(RuleBasedStateMachine):
 
     @rule(data=st.data(), caller=mostly_workers, more=more_to_come)
     def claim_task(self, data, caller, more) -> None:
-        self.say(caller, c.ClaimTask(self.pick(data, "open")), more)
+        blocked = [n for n, task in self.model.tasks.items() if self.model.blocked_by(task)]
+        task_id = self.pick(data, "open")
+        self.say(caller, c.ClaimTask(data.draw(st.sampled_from([task_id] * 2 + blocked))), more)
 
     @rule(caller=mostly_workers, more=more_to_come)
     def claim_next(self, caller, more) -> None:
@@ -250,7 +254,10 @@ class Board(RuleBasedStateMachine):
     @precondition(lambda self: sum(task["status"] not in FINAL for task in self.model.tasks.values()) > 2)
     @rule(data=st.data(), caller=mostly_the_leader, more=more_to_come)
     def cancel(self, data, caller, more) -> None:
-        self.say(caller, c.CancelTask(self.pick(data, "open", "claimed", "submitted"), "r"), more)
+        task_id = self.pick(data, "claimed", "submitted")
+        holders = [agent for agent in WORKERS if task_id in self.model.held_by(agent.name)]
+        self.say(caller, c.CancelTask(task_id, "r"), more=True)
+        self.say(holders[0] if holders else caller, c.SubmitResult(task_id, "late"), more)
 
     @rule(
         caller=st.sampled_from(EVERYBODY),
@@ -410,7 +417,7 @@ def seen(command: c.Command[Any], reply: Any) -> Any:
 
 
 Board.TestCase.settings = settings(
-    max_examples=120,
+    max_examples=100,
     stateful_step_count=60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
