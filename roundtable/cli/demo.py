@@ -17,7 +17,7 @@ from rich.console import Console
 
 from roundtable.cli.demo_leader import DemoError, Finished, lead, open_call
 from roundtable.cli.demo_story import STORY
-from roundtable.cli.demo_view import open_view, show_results
+from roundtable.cli.demo_view import DemoConsole, open_view, show_results
 from roundtable.cli.running import EXIT_FAULT, run
 from roundtable.cli.up import open_roundtable
 from roundtable.config.agents import AgentsFile
@@ -31,7 +31,7 @@ from supervisor.logs import configure_logging
 from supervisor.roster import Roster, Worker
 
 PATIENCE_SECONDS: Final = 600.0
-"""From the first task to the last result. On two cores it takes about ten seconds."""
+"""From the first task to the last result. On two busy cores it took half a minute."""
 
 _WORKERS: Final = ("ada", "ben")
 _CALLS_PER_MINUTE: Final = 1_000
@@ -59,7 +59,7 @@ async def demo(stop: trio.Event) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What a model writes need not fit the terminal's encoding.
         sys.stdout.reconfigure(errors="replace")
-    console = Console()
+    console = DemoConsole()
     with open_notices(console) as notices:
         weights = await _unless(stop, partial(obtain_weights, notices))
     if weights is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -22,6 +24,17 @@ _STYLES: Final = {
     Status.DONE: "green",
     Status.CANCELLED: "red",
 }
+
+
+class DemoConsole(Console):
+    """Whoever reads the output may go (`| head`): the demo then plays on in silence, and closes everything in order."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        # What is still buffered is flushed at exit, and must not fail there again.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 class View:

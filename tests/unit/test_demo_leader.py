@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from io import StringIO
 
 import pytest
@@ -223,6 +225,20 @@ def test_elsewhere_there_are_lines_alone():
         view.show_rows(ROWS)
         view.say("a line that is longer than twenty [characters]")
     assert output.getvalue() == "a line that is longer than twenty [characters]\n"
+
+
+def test_a_reader_that_goes_away_ends_the_output_and_not_the_demo():
+    code = (
+        "import sys; from roundtable.cli.demo_view import DemoConsole; console = DemoConsole()\n"
+        "for _ in range(20): console.print('x' * 10_000)\n"
+        "sys.stderr.write('played to its end')"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        program.stdout.close()
+        assert program.stderr.read() == "played to its end"
+        assert program.wait(30) == 0
 
 
 def test_the_story_has_a_dependency_and_one_task_of_two_rounds():
