@@ -237,6 +237,28 @@ class Board(RuleBasedStateMachine):
                 self.say(caller, c.SubmitResult(task_id, "a"), more=True)
         self.say(caller, c.WhoAmI(), more)
 
+    @rule(
+        line=st.lists(
+            st.tuples(
+                st.sampled_from([None, None, "ann", "bob"]),
+                st.integers(-1, 1),
+                st.sampled_from([0, 60, 3_600]),
+            ),
+            min_size=2,
+            max_size=4,
+        ),
+        more=more_to_come,
+    )
+    def choose_from_a_line(self, line, more) -> None:
+        for assignee, priority, seconds in line:
+            self.say(LEAD, c.CreateTask("T", "D", assignee=assignee, priority=priority), more=False)
+            self.store.clock.pass_seconds(seconds)
+        for caller in WORKERS[:2]:
+            for held in self.model.held_by(caller.name):
+                self.say(caller, c.SubmitResult(held, "a"), more=True)
+            self.say(caller, c.ClaimNext(), more=True)
+        self.say(LEAD, c.WhoAmI(), more)
+
     @rule(caller=st.sampled_from(WORKERS), more=more_to_come)
     def take_all_that_is_allowed_and_one_more(self, caller, more) -> None:
         for _ in range(CLAIMS_PER_WORKER):
@@ -417,7 +439,7 @@ def seen(command: c.Command[Any], reply: Any) -> Any:
 
 
 Board.TestCase.settings = settings(
-    max_examples=100,
+    max_examples=150,
     stateful_step_count=60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -356,3 +356,15 @@ def test_a_plan_that_nobody_can_carry_out_says_so(store) -> None:
     assert "bob" in reply["notice"]
     store.ask(BOB, ListTasks())
     assert "notice" not in store.ask(LEAD, UpdateTask(1, required_skill="sql"))
+
+
+@pytest.mark.spec("DEP-2", "TOOL-17")
+def test_a_task_waits_until_the_last_of_its_dependencies_is_done(store) -> None:
+    create(store, 2)
+    store.ask(LEAD, CreateTask("T", "D", depends_on=(1, 2)))
+    finish(store, 1, "r")
+    assert store.refusal(ANN, ClaimTask(3)).details["blocked_by"] == [2]
+    assert store.ask(ANN, ClaimNext())["task_id"] == 2
+    assert store.ask(ANN, ClaimNext()) == {"task": None}
+    finish(store, 2, "r")
+    assert store.ask(ANN, ClaimNext())["task_id"] == 3
