@@ -109,6 +109,7 @@ def test_a_fault_of_ours_is_internal_logged_and_leaves_the_others(faulty, tool) 
     [fault] = [entry for entry in logs if entry["log_level"] == "error"]
     assert (fault["event"], fault["tool"], fault["exc_info"]) == ("fault", tool, True)
     assert faulty.executor.trouble is None
+    assert len(executed.told) == 2
 
 
 @pytest.mark.spec("AUDIT-1")

@@ -254,7 +254,7 @@ def test_a_whole_task_shows_dependencies_messages_and_every_review_round(busy) -
     busy.ask(BOB, ClaimTask(3))
     busy.ask(BOB, SubmitResult(3, "better"))
     busy.ask(LEAD, ReviewTask(3, Verdict.ACCEPT))
-    busy.ask(LEAD, CreateTask("T", "D", depends_on=(3, 4)))
+    busy.ask(LEAD, CreateTask("T", "D", depends_on=(4, 3)))
     whole = busy.ask(CY, GetTask(3))
     assert whole["task"]["status"] == "done"
     assert whole["task"]["result"] == "better"
@@ -270,8 +270,8 @@ def test_a_whole_task_shows_dependencies_messages_and_every_review_round(busy) -
         "?",
     )
     after = busy.ask(CY, GetTask(7))
-    assert after["task"]["depends_on"] == [3, 4]
-    assert [(row["task_id"], row["status"]) for row in after["dependencies"]] == [(3, "done"), (4, "open")]
+    assert after["task"]["depends_on"] == [4, 3]
+    assert [(row["task_id"], row["status"]) for row in after["dependencies"]] == [(4, "open"), (3, "done")]
 
 
 def finish(store: Store, task_id: int, result: str) -> None:
