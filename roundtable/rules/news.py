@@ -18,6 +18,11 @@ def worker(name: str) -> str:
     return f"worker:{name}"
 
 
+def address(agent: Agent) -> str:
+    """How the agent is addressed."""
+    return LEADER if agent.is_leader else worker(agent.name)
+
+
 def recipients(event: Event, change: Change, actor: Agent, last_holder: str | None) -> frozenset[str]:
     """Whom this event of the change concerns; never the one who did it.
 
@@ -25,11 +30,13 @@ def recipients(event: Event, change: Change, actor: Agent, last_holder: str | No
     """
     after, before = change.after, change.before
     concerned: set[str] = set()
-    if event in {Event.SUBMITTED, Event.ATTENTION_SET}:
+    if event in {Event.SUBMITTED, Event.EXPIRED, Event.ATTENTION_SET, Event.AGENT_REMOVED}:
         concerned.add(LEADER)
-    if event is Event.MESSAGE_POSTED and change.facts.get("kind") == Kind.REPLY and actor.is_leader:
+    if event is Event.MESSAGE_POSTED and actor.is_leader:
         concerned |= _workers(after.assignee, after.assigned_to, last_holder)
-    if event in {Event.CANCELLED, Event.REVIEWED}:
+    if event is Event.MESSAGE_POSTED and change.facts.get("kind") == Kind.LATE_RESULT:
+        concerned.add(LEADER)
+    if event in {Event.CANCELLED, Event.REVIEWED, Event.EXPIRED}:
         concerned |= _workers(before.assignee if before else None)
     if event is Event.RELEASED and actor.is_leader:
         concerned |= _workers(before.assignee if before else None)
@@ -37,7 +44,7 @@ def recipients(event: Event, change: Change, actor: Agent, last_holder: str | No
         concerned |= _workers(after.assignee)
     if event in {Event.CREATED, Event.UPDATED, Event.REVIEWED} and _newly_assigned(before, after):
         concerned |= _workers(after.assigned_to)
-    return frozenset(concerned - {LEADER if actor.is_leader else worker(actor.name)})
+    return frozenset(concerned - {address(actor)})
 
 
 def _newly_assigned(before: Task | None, after: Task) -> bool:

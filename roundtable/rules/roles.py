@@ -24,12 +24,14 @@ ALLOWED: Mapping[type[commands.Command[Any]], frozenset[Role]] = MappingProxyTyp
         commands.GetTask: _ALL,
         commands.ClaimTask: _WORKER,
         commands.ClaimNext: _WORKER,
+        commands.RenewClaim: _WORKER,
         commands.ReleaseTask: _ALL,
         commands.PostMessage: _ALL,
         commands.SubmitResult: _WORKER,
         commands.ReviewTask: _LEADER,
         commands.CancelTask: _LEADER,
         commands.GetHistory: _ALL,
+        commands.WaitForUpdates: _ALL,
     }
 )
 

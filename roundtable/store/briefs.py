@@ -5,7 +5,7 @@ from __future__ import annotations
 from roundtable.rules import replies
 from roundtable.rules.model import Task
 from roundtable.rules.paging import texts_that_fit
-from roundtable.store import views
+from roundtable.store import claims, views
 from roundtable.store.unit import Unit
 
 
@@ -43,11 +43,14 @@ def brief(unit: Unit, task: Task) -> replies.Brief:
             shown["length"] = len(result)
             shown["omitted"] = True
         dependencies.append(shown)
+    if task.claim_id is None:
+        raise AssertionError("a brief is for a holder")
     return {
         "task_id": task.task_id,
-        "claim_id": task.claim_id or "",
+        "claim_id": task.claim_id,
         "attempt": task.attempt,
-        "task": views.fields(task, for_holder=True),
+        "lease_expires_at": claims.expires_at(unit.db, task.claim_id, unit.now),
+        "task": views.fields(unit, task, for_holder=True),
         "dependencies": dependencies,
         "earlier": earlier,
     }

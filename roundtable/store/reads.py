@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roundtable.rules import commands, cursor, replies
+from roundtable.rules import claims as claiming
 from roundtable.rules.claims import holds
+from roundtable.rules.errors import BoardError
 from roundtable.rules.limits import TASK_ID_MAX
+from roundtable.rules.model import Status, Task
 from roundtable.rules.paging import fill
 from roundtable.store import claims, tasks, views
 from roundtable.store.unit import Unit
@@ -14,9 +17,10 @@ from roundtable.store.unit import Unit
 
 def who_am_i(unit: Unit, command: commands.WhoAmI) -> replies.WhoAmI:
     del command
-    bounds: replies.Limits = {}
+    bounds: replies.Limits = {"waits": unit.limits.waits_per_token}
     if not unit.caller.is_leader:
         bounds["tasks_held"] = unit.claims_allowed
+        bounds["lease_seconds"] = unit.limits.lease_seconds
     if unit.limits.calls_per_minute:
         bounds["calls_per_minute"] = unit.limits.calls_per_minute
     held = unit.db.execute(
@@ -30,7 +34,13 @@ def who_am_i(unit: Unit, command: commands.WhoAmI) -> replies.WhoAmI:
         "skills": list(unit.caller.skills),
         "limits": bounds,
         "tasks": [
-            {"task_id": task_id, "title": title, "claim_id": claim_id, "claimed_at": claimed_at}
+            {
+                "task_id": task_id,
+                "title": title,
+                "claim_id": claim_id,
+                "claimed_at": claimed_at,
+                "lease_expires_at": claims.expires_at(unit.db, claim_id, unit.now),
+            }
             for task_id, title, claim_id, claimed_at in held
         ],
     }
@@ -105,15 +115,37 @@ def get_task(unit: Unit, command: commands.GetTask) -> replies.WholeTask:
     if command.message_cursor is not None:
         before = cursor.decode(command.message_cursor, unit.board_id, "messages")
     page, more = fill(_messages(unit, command.task_id, before), limit=100)
+    if holds(task, unit.caller):
+        claims.note_read(unit.db, task)
     answer: replies.WholeTask = {
-        "task": views.fields(task, for_holder=holds(task, unit.caller)),
+        "task": views.fields(unit, task, for_holder=holds(task, unit.caller)),
         "dependencies": [_dependency_row(unit, cause) for cause in task.depends_on],
         "messages": page[::-1],
         "reviews": list(_reviews(unit, command.task_id)),
     }
+    why_not = _why_not_claimable(unit, task)
+    if why_not is not None:
+        answer["why_not_claimable"] = why_not
     if more:
         answer["message_cursor"] = cursor.encode(unit.board_id, "messages", page[-1]["message_id"])
     return answer
+
+
+def _why_not_claimable(unit: Unit, task: Task) -> str | None:
+    """In one sentence, for the caller; for the leader, who claims nothing, whether any worker could."""
+    unfinished = tasks.unfinished(unit.db, task.task_id)
+    claimants = unit.directory.workers if unit.caller.is_leader else (unit.caller,)
+    reason: str | None = "There is no worker."
+    for claimant in claimants:
+        try:
+            claiming.claim(task, claimant, unfinished, "", unit.now)
+        except BoardError as refused:
+            reason = refused.message
+        else:
+            return None
+    if unit.caller.is_leader and task.status is Status.OPEN and task.needs_attention is None and not unfinished:
+        return "No worker that is known may claim it: none has its skill, or it is assigned to one that is gone."
+    return reason
 
 
 def _dependency_row(unit: Unit, task_id: int) -> replies.Row:
