@@ -1,5 +1,7 @@
 """`python -m roundtable` is `roundtable serve`."""
 
+import sys
+
 from roundtable.cli.main import main
 
-main(["serve"])
+main(["serve", *sys.argv[1:]])

@@ -7,12 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
+import anyio
 import trio
 from mcp import MCPError
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from supervisor.board_errors import (
     BoardAwayError,
@@ -86,13 +87,14 @@ class BoardClient(Protocol):
 
 
 @asynccontextmanager
-async def open_board_client(url: str, token: str) -> AsyncIterator[BoardClient]:
-    """A connection of one worker, entered, used and left by one task.
+async def open_board_client(url: str, token: SecretStr) -> AsyncIterator[BoardClient]:
+    """A connection of one worker, entered, used and left by one task; no request is longer than BOARD_CALL_SECONDS.
 
     Raises BoardAwayError or WorkerRefusedError if the board cannot be reached or does not let the worker in. An error
     of the body comes out unchanged.
     """
     body_error: Exception | None = None
+    is_leaving = False
     try:
         async with (
             open_board_http(token) as http,
@@ -103,12 +105,14 @@ async def open_board_client(url: str, token: str) -> AsyncIterator[BoardClient]:
             except Exception as error:
                 # Carried past the SDK's task groups, which would wrap it in a group.
                 body_error = error
+            is_leaving = True
     except (MCPError, ExceptionGroup) as error:
         # The SDK's task groups wrap what went wrong on the way in; a group with Cancelled inside is no ExceptionGroup.
         reason = _first_mcp_error(error)
-        if reason is None:
+        if reason is not None:
+            raise _transport_error(reason) from None
+        if not (is_leaving and _is_late_reply(error)):
             raise
-        raise _transport_error(reason) from None
     if body_error is not None:
         raise body_error
 
@@ -158,7 +162,8 @@ class _McpBoardClient:
 
     async def _ask(self, tool: str, arguments: dict[str, Any], shape: type[_ReplyT]) -> _ReplyT:
         reply: Any = None
-        with trio.move_on_after(BOARD_CALL_SECONDS) as deadline:
+        # The transport's own deadline comes first and ends the call cleanly; the SDK may make two requests of one.
+        with trio.move_on_after(2 * BOARD_CALL_SECONDS + 5) as deadline:
             try:
                 reply = await self._client.call_tool(tool, arguments)
             except MCPError as error:
@@ -167,7 +172,7 @@ class _McpBoardClient:
                 # The SDK's words for a reply that breaks its schema; they quote the reply.
                 raise BoardNonsenseError(f"{tool}: the reply breaks its own schema") from None
         if deadline.cancelled_caught:
-            raise BoardAwayError(f"{tool}: no answer within {BOARD_CALL_SECONDS:g} s")
+            raise BoardAwayError(f"{tool}: no answer in time")
         if reply.is_error:
             raise _tool_error(tool, reply.structured_content)
         try:
@@ -181,6 +186,14 @@ def _first_mcp_error(error: BaseException) -> MCPError | None:
         return error
     parts = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
     return next((found for part in parts if (found := _first_mcp_error(part))), None)
+
+
+def _is_late_reply(error: BaseException) -> bool:
+    """Whether the SDK only fell over a reply that came, to a call given up before, while it was closing."""
+    parts = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return isinstance(error, anyio.BrokenResourceError | anyio.ClosedResourceError) or (
+        bool(parts) and all(_is_late_reply(part) for part in parts)
+    )
 
 
 def _transport_error(error: MCPError) -> BoardError:

@@ -14,7 +14,9 @@ from typing import Final
 
 import httpx2
 import trio
+from pydantic import SecretStr
 
+from supervisor.bounded_body import read_body, without_framing
 from supervisor.limits import BOARD_CALL_SECONDS, BOARD_REPLY_BYTES
 
 DOOR_ERROR: Final = -32_090
@@ -22,12 +24,12 @@ DOOR_ERROR: Final = -32_090
 
 
 @asynccontextmanager
-async def open_board_http(token: str) -> AsyncIterator[httpx2.AsyncClient]:
+async def open_board_http(token: SecretStr) -> AsyncIterator[httpx2.AsyncClient]:
     """A client that carries the token, reads no proxy variable and follows no redirect."""
-    transport = _BoardTransport(httpx2.AsyncHTTPTransport(trust_env=False, retries=0))
+    transport = _BoardTransport(httpx2.AsyncHTTPTransport(trust_env=False, retries=0), token)
     async with httpx2.AsyncClient(
         transport=transport,
-        headers={"authorization": f"Bearer {token}", "accept-encoding": "identity"},
+        headers={"accept-encoding": "identity"},
         trust_env=False,
         follow_redirects=False,
         timeout=None,
@@ -36,44 +38,34 @@ async def open_board_http(token: str) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 class _BoardTransport(httpx2.AsyncBaseTransport):
-    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, token: SecretStr) -> None:
         self._inner = inner
+        self._token = token
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        body = await request.aread()
-        response: httpx2.Response | None = None
-        content = bytearray()
+        asked = await request.aread()
+        request.headers["authorization"] = f"Bearer {self._token.get_secret_value()}"
+        content: bytes | None = None
         try:
             with trio.move_on_after(BOARD_CALL_SECONDS) as deadline:
                 response = await self._inner.handle_async_request(request)
-                async for chunk in response.aiter_raw():
-                    content += chunk
-                    if len(content) > BOARD_REPLY_BYTES:
-                        return _door_error(body, {"reply": "too_long"})
+                content = await read_body(response, max_bytes=BOARD_REPLY_BYTES)
         except httpx2.TransportError:
-            return _door_error(body, {"reply": "none"})
-        finally:
-            if response is not None:
-                with trio.move_on_after(1, shield=True):
-                    await response.aclose()
-        if deadline.cancelled_caught or response is None:
-            return _door_error(body, {"reply": "late"})
-        if response.is_success or _is_rpc_error(bytes(content)):
-            return httpx2.Response(
-                response.status_code, headers=_plain(response.headers), content=bytes(content)
-            )
+            return _door_error(asked, {"reply": "none"})
+        if deadline.cancelled_caught:
+            return _door_error(asked, {"reply": "late"})
+        if content is None:
+            return _door_error(asked, {"reply": "too_long"})
+        if response.is_success or _is_rpc_error(content):
+            headers = without_framing(response.headers)
+            return httpx2.Response(response.status_code, headers=headers, content=content)
         facts: dict[str, object] = {"status": response.status_code}
         if "retry-after" in response.headers:
             facts["retry_after"] = response.headers["retry-after"]
-        return _door_error(body, facts)
+        return _door_error(asked, facts)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-
-def _plain(headers: httpx2.Headers) -> list[tuple[str, str]]:
-    dropped = {"content-length", "transfer-encoding", "connection"}
-    return [(name, value) for name, value in headers.multi_items() if name.lower() not in dropped]
 
 
 def _parsed(body: bytes) -> dict[str, object]:

@@ -13,6 +13,7 @@ import openai
 import trio
 from pydantic import SecretStr
 
+from supervisor.bounded_body import read_body, without_framing
 from supervisor.completion import read_answer
 from supervisor.failures import FailureClass, ModelCallError
 from supervisor.limits import ANSWER_BYTES
@@ -122,33 +123,18 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
         headers += [("accept-encoding", "identity"), ("connection", "close")]
         if self._key is not None:
             headers.append(("authorization", f"Bearer {self._key.get_secret_value()}"))
-        request.headers = httpx2.Headers(headers)
-        response = await self._inner.handle_async_request(request)
+        # A request of its own: the package reads in the first one how it wants the response.
+        bare = httpx2.Request(
+            request.method, request.url, headers=headers, stream=request.stream, extensions=request.extensions
+        )
+        response = await self._inner.handle_async_request(bare)
         if response.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
             await response.aclose()
             raise _UnreadableAnswer("the answer is compressed, which was not asked for")
-        return httpx2.Response(
-            response.status_code,
-            headers=response.headers,
-            stream=_BoundedStream(response),
-            extensions=response.extensions,
-        )
+        body = await read_body(response, max_bytes=ANSWER_BYTES)
+        if body is None:
+            raise _UnreadableAnswer(f"the answer is over {ANSWER_BYTES} bytes")
+        return httpx2.Response(response.status_code, headers=without_framing(response.headers), content=body)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-
-class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, response: httpx2.Response) -> None:
-        self._response = response
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        length = 0
-        async for chunk in self._response.aiter_raw():
-            length += len(chunk)
-            if length > ANSWER_BYTES:
-                raise _UnreadableAnswer(f"the answer is over {ANSWER_BYTES} bytes")
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._response.aclose()

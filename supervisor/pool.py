@@ -14,14 +14,12 @@ import trio
 from pydantic import SecretStr
 
 from supervisor.board_client import open_board_client
-from supervisor.board_errors import BoardError
-from supervisor.child import Crash, run_guarded
 from supervisor.limits import RELEASE_SECONDS
 from supervisor.model_client import open_model
 from supervisor.record import WorkerRecord
-from supervisor.restart import after_failure
 from supervisor.roster import Roster, Worker
 from supervisor.stop import Stop
+from supervisor.supervision import supervise
 from supervisor.task_run import Chance
 from supervisor.worker import Connections, WorkerLoop
 
@@ -57,7 +55,8 @@ async def open_pool(
     the same workers releases.
     """
     if connections_of is None:
-        connections_of = partial(_real_connections, url, tokens, keys)
+        masked = {name: SecretStr(token) for name, token in tokens.items()}
+        connections_of = partial(_real_connections, url, masked, keys)
     if chance is None:
         chance = Chance(mark=partial(secrets.token_hex, 12), jitter=random.random)
     async with trio.open_nursery() as nursery:
@@ -86,6 +85,8 @@ class Pool:
         self._records = {worker.name: WorkerRecord() for worker in roster.workers}
         self._running = len(roster.workers)
         self._all_ended = trio.Event()
+        if not self._running:
+            self._all_ended.set()
 
     def status(self) -> tuple[WorkerStatus, ...]:
         return tuple(
@@ -117,59 +118,24 @@ class Pool:
                 log.error("left_claimed", worker=status.name, task_ids=list(status.held))
 
     async def keep_running(self, worker: Worker) -> None:
-        """Run one worker, again after each failure within its budget, until it is parked or the pool stops."""
+        """Run one worker until it is parked or the pool stops. Raises nothing but being cancelled from outside."""
         record = self._records[worker.name]
+        jitter = self._chance.jitter
+
+        # Each life gets a loop of its own: what outlives it is in the record.
+        async def run() -> None:
+            await self._loop(worker, record).run()
+
+        async def release() -> None:
+            await self._loop(worker, record).release_leftovers()
+
         try:
-            while not self._is_over(record):
-                loop = self._loop(worker, record)
-                started_at = trio.current_time()
-                log.info("worker_started", worker=worker.name)
-                crash = await run_guarded(loop.run)
-                if crash is None and (self._stop.is_requested or record.parked is not None):
-                    break
-                await self._after_crash(
-                    worker, record, crash or Crash("it returned without being told to"), started_at
-                )
-            if record.parked is not None:
-                log.error("worker_parked", worker=worker.name, reason=record.parked)
-            if record.held:
-                await self._release_last(worker, record)
+            await supervise(worker.name, record, self._stop, run=run, release=release, jitter=jitter)
         finally:
             record.state = "parked" if record.parked else "stopped"
             self._running -= 1
             if not self._running:
                 self._all_ended.set()
-
-    def _is_over(self, record: WorkerRecord) -> bool:
-        return self._stop.is_requested or record.parked is not None
-
-    async def _after_crash(
-        self, worker: Worker, record: WorkerRecord, crash: Crash, started_at: float
-    ) -> None:
-        now = trio.current_time()
-        record.restarts, delay = after_failure(
-            record.restarts, started_at=started_at, now=now, jitter=self._chance.jitter()
-        )
-        seconds = None if delay is None else round(delay, 1)
-        log.error("worker_failed", worker=worker.name, error=crash.description, restart_in_seconds=seconds)
-        if delay is None:
-            record.park("it failed too often; the log says how")
-            return
-        record.state = "waiting: restart"
-        await self._stop.pause(delay)
-
-    async def _release_last(self, worker: Worker, record: WorkerRecord) -> None:
-        """What a crashed worker holds, let go before it is left alone for good."""
-
-        async def release() -> None:
-            try:
-                await self._loop(worker, record).release_leftovers()
-            except BoardError as error:
-                log.warning("leftovers_not_released", worker=worker.name, reason=str(error))
-
-        crash = await run_guarded(release)
-        if crash is not None:
-            log.error("worker_failed", worker=worker.name, error=crash.description)
 
     def _loop(self, worker: Worker, record: WorkerRecord) -> WorkerLoop:
         connections = self._connections_of(worker)
@@ -177,7 +143,7 @@ class Pool:
 
 
 def _real_connections(
-    url: str, tokens: Mapping[str, str], keys: Mapping[str, SecretStr | None], worker: Worker
+    url: str, tokens: Mapping[str, SecretStr], keys: Mapping[str, SecretStr | None], worker: Worker
 ) -> Connections:
     return Connections(
         board=partial(open_board_client, url, tokens[worker.name]),

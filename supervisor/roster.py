@@ -9,23 +9,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
+from supervisor.fields import (
+    Calls,
+    ConfigurationError,
+    CooldownSeconds,
+    Failures,
+    Name,
+    PollSeconds,
+    Prompt,
+    Table,
+    TimeoutSeconds,
+    Url,
+    Variable,
+    message_of,
+)
 from supervisor.text import in_one_line
-from supervisor.urls import UrlError, checked_url
 
 DEFAULT_BOARD_URL: Final = "http://127.0.0.1:8000/mcp"
 
-_VARIABLE = r"^[A-Z_][A-Z0-9_]{0,99}$"
 _SECRET_FIELDS = frozenset({"api_key", "apikey", "key", "token", "secret", "password", "authorization"})
 
 
-class RosterError(Exception):
-    """The roster is wrong. `problems` has one line each, with its place and without the value found there."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
+class RosterError(ConfigurationError):
+    """The roster is wrong, or what it names in the environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The workers and what they share. `url` is None where the file names no board."""
+    """The workers, perhaps none, and what they share. `url` is None where the file names no board."""
 
     workers: tuple[Worker, ...]
     grace_seconds: float = 5.0
@@ -90,8 +98,8 @@ def parse_roster(text: str) -> Roster:
     defaults = document.get("defaults", {})
     _checked(_WorkerFields, defaults, "defaults", problems)
     entries = document.get("workers", [])
-    if not isinstance(entries, list) or not entries:
-        problems.append("workers: must have at least one [[workers]] entry")
+    if not isinstance(entries, list):
+        problems.append("workers: each worker begins with a line [[workers]]")
         entries = []
     workers = []
     for number, entry in enumerate(entries, start=1):
@@ -113,68 +121,44 @@ def parse_roster(text: str) -> Roster:
     return Roster(tuple(workers), pool.grace_seconds, pool.poll_interval, pool.url)
 
 
-def _url(text: str) -> str:
-    try:
-        return checked_url(text)
-    except UrlError as error:
-        raise ValueError(f"the address {error}") from None
-
-
-def _readable(text: str) -> str:
-    if not text.isprintable() or text != text.strip() or not text:
-        raise ValueError("must be printable, and not start or end with a space")
-    return text
-
-
 def _unique(items: list[str]) -> list[str]:
     if len(set(items)) != len(items):
         raise ValueError("names one twice")
     return items
 
 
-def _prompt(text: str) -> str:
-    if any(not char.isprintable() and char not in "\t\r\n" for char in text):
-        raise ValueError("holds a control character")
-    return text
-
-
-_Url = Annotated[str, AfterValidator(_url)]
-_Name = Annotated[str, Field(max_length=100), AfterValidator(_readable)]
-_Variable = Annotated[str, Field(pattern=_VARIABLE)]
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+class _Table(Table):
+    model_config = ConfigDict(strict=True, extra="forbid")
 
 
 class _PoolTable(_Table):
     grace_seconds: float = Field(default=5.0, ge=0, le=600)
-    poll_interval: float = Field(default=10.0, ge=0.05, le=3_600)
-    url: _Url | None = None
+    poll_interval: PollSeconds = 10.0
+    url: Url | None = None
 
 
 class _WorkerFields(_Table):
     """What [defaults] may hold: everything but the name and the token, which are one worker's own."""
 
-    skills: Annotated[list[_Name], AfterValidator(_unique)] | None = None
-    model: _Name | None = None
-    base_url: _Url | None = None
-    api_key_env: _Variable | None = None
+    skills: Annotated[list[Name], AfterValidator(_unique)] | None = None
+    model: Name | None = None
+    base_url: Url | None = None
+    api_key_env: Variable | None = None
     concurrency: int | None = Field(default=None, ge=1, le=64)
-    max_calls_per_hour: int | None = Field(default=None, ge=1, le=1_000_000)
-    timeout_seconds: float | None = Field(default=None, gt=0, le=3_600)
+    max_calls_per_hour: Calls | None = None
+    timeout_seconds: TimeoutSeconds | None = None
     max_output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
     temperature: float | None = Field(default=None, ge=0, le=2)
-    system_prompt: Annotated[str, Field(max_length=20_000), AfterValidator(_prompt)] | None = None
-    cooldown_seconds: int | None = Field(default=None, ge=0, le=86_400)
-    max_failures: int | None = Field(default=None, ge=1, le=1_000)
+    system_prompt: Prompt | None = None
+    cooldown_seconds: CooldownSeconds | None = None
+    max_failures: Failures | None = None
 
 
 class _WorkerTable(_WorkerFields):
-    name: _Name
-    model: _Name
-    base_url: _Url
-    token_env: _Variable | None = None
+    name: Name
+    model: Name
+    base_url: Url
+    token_env: Variable | None = None
 
 
 def _is_name(value: object) -> bool:
@@ -219,14 +203,7 @@ def _described(error: ValidationError, place: str, reported: Collection[str]) ->
         field = str(detail["loc"][0])
         if detail["type"] == "missing" and field in reported:
             continue
+        message = message_of(detail["type"], detail["msg"])
         if detail["type"] == "extra_forbidden" and field.lower().replace("-", "_") in _SECRET_FIELDS:
-            message = "a secret does not belong in this file; name a variable of the environment (api_key_env, token_env)"
-        elif detail["type"] == "extra_forbidden":
-            message = "no such field"
-        elif detail["type"] == "missing":
-            message = "is missing"
-        elif detail["type"] == "string_pattern_mismatch":
-            message = "must be the NAME of a variable of the environment: capital letters, digits and _"
-        else:
-            message = detail["msg"].removeprefix("Value error, ")
+            message = "a secret does not belong in this file; name a variable that holds it (api_key_env, token_env)"
         yield f"{place}: {path}: {message}"

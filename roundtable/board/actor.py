@@ -7,29 +7,33 @@ an event and an outcome: setting it can neither wait nor fail, so a caller that 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, TypeVar
 
 import structlog
 import trio
 
 from roundtable.board.clock import Clock
-from roundtable.rules.agents import Agent, Role
-from roundtable.rules.commands import Call, Command, Probe, RecordRefusal
+from roundtable.board.waits import Waits
+from roundtable.rules.agents import Agent, Directory
+from roundtable.rules.commands import Call, Command, Probe, RecordRefusal, ReplaceAgents, Sweep, UndoClaim
 from roundtable.rules.errors import INTERNAL_MESSAGE, STOPPED_MESSAGE, BoardError, Code
 from roundtable.rules.model import Now
 from roundtable.store.execute import Executed, Executor, Outcome
+from roundtable.store.unit import BOARD
 
 log = structlog.get_logger(__name__)
 R = TypeVar("R")
 
-_PROBER = Agent("board", Role.WORKER)
-"""The board itself, when it asks whether it answers. No agent can have this name."""
 
 BATCH_CALLS = 256
 """The most calls that one transaction takes: a caller waits for the whole of its batch."""
+
+SWEEP_RETRY_SECONDS = 5.0
 
 Run = Callable[[Callable[[], Executed]], Awaitable[Executed]]
 """How a batch is run: in a thread of the board's own; in tests inline, where a mock clock cannot see threads."""
@@ -67,6 +71,10 @@ class Board:
         self._nursery = nursery
         self._executor = executor
         self.clock = clock
+        self.waits = Waits(executor.limits.waits_per_token)
+        self.next_end_changed = trio.Event()
+        self._known_end_ms = executor.next_end_ms
+        self._empty_waits: Counter[str] = Counter()
 
     @property
     def has_stopped(self) -> bool:
@@ -76,7 +84,7 @@ class Board:
     async def probe(self) -> str | None:
         """Whether the board answers: why not, or None. Cancelled, it asked nothing."""
         try:
-            await self.ask(_PROBER, "readyz", Probe())
+            await self.ask(BOARD, "readyz", Probe())
         except BoardStopped as stopped:
             return stopped.message
         return self.trouble
@@ -84,6 +92,7 @@ class Board:
     def close_claims(self) -> None:
         """From now on nobody gets a new claim; everything else goes on."""
         self._executor.accepts_claims = False
+        self.waits.end_claims()
 
     @property
     def trouble(self) -> str | None:
@@ -97,7 +106,16 @@ class Board:
         returns, or raises BoardError, the command was decided, and what it changed is on the disk; a cancel that
         comes while it is being carried out takes effect after that. Raises BoardStopped once the board has stopped.
         """
-        pending = _Pending(Call(caller, tool, command, arrived or self.clock()))
+        reply: R = (await self.decide(caller, tool, command, arrived)).unwrap()
+        return reply
+
+    async def decide(
+        self, caller: Agent, tool: str, command: Command[Any], arrived: Now | None = None
+    ) -> Outcome:
+        """As `ask`, but a refusal is an outcome like any other. Raises BoardStopped."""
+        pending = _Pending(
+            Call(caller, tool, command, arrived or self.clock(), self._take_empty_waits(caller))
+        )
         try:
             await self._hand_over(pending)
         except trio.Cancelled:
@@ -106,8 +124,9 @@ class Board:
         with trio.CancelScope(shield=True):
             # bounded by one transaction and SQLite's busy timeout
             await pending.decided.wait()
-        reply: R = pending.outcome.unwrap()
-        return reply
+        if not pending.outcome.is_recorded and pending.call.empty_waits:
+            self._empty_waits[caller.name] += pending.call.empty_waits  # for the next row
+        return pending.outcome
 
     async def _hand_over(self, pending: _Pending) -> None:
         try:
@@ -116,19 +135,56 @@ class Board:
             raise BoardStopped from None
 
     def _note_gone(self, call: Call[Any]) -> None:
-        if isinstance(call.command, Probe):
-            return
-        gone = Call(call.caller, call.tool, RecordRefusal(error=None, task_id=call.task_id), call.arrived)
+        if call.caller is not BOARD:
+            gone = RecordRefusal(error=None, task_id=call.task_id)
+            self._send_on(Call(call.caller, call.tool, gone, call.arrived, call.empty_waits))
+
+    def note_gone(self, caller: Agent, tool: str, arrived: Now) -> None:
+        """A caller that waited has hung up: its audit row is written as soon as may be."""
+        self._note_gone(
+            Call(caller, tool, RecordRefusal(error=None), arrived, self._take_empty_waits(caller))
+        )
+
+    def note_empty_wait(self, caller: Agent) -> None:
+        """A wait ended empty: the caller's next audit row counts it."""
+        self._empty_waits[caller.name] += 1
+
+    def undo_claim(self, caller: Agent, task_id: int, claim_id: str) -> None:
+        """The answer with this claim never reached its client: take it back as soon as may be."""
+        self._send_on(Call(caller, "claim_next", UndoClaim(task_id, claim_id), self.clock()))
+
+    def replace_agents(self, directory: Directory) -> None:
+        """From now on these are the agents. Waits of those that are gone end."""
+        for agent in self.waits.agents():
+            if directory.find(agent) is None:
+                self.waits.end_all_of(agent)
+        self._send_on(Call(BOARD, "agents", ReplaceAgents(directory), self.clock()))
+
+    def after_commit(self, executed: Executed) -> None:
+        """Wake whom the batch concerns: for the actor alone."""
+        for ready in executed.ready:
+            self.waits.offer(ready)
+        self.waits.tell(executed.concerned)
+        if self._executor.next_end_ms != self._known_end_ms:
+            self._known_end_ms = self._executor.next_end_ms
+            self.next_end_changed.set()
+            self.next_end_changed = trio.Event()
+
+    def _take_empty_waits(self, caller: Agent) -> int:
+        return self._empty_waits.pop(caller.name, 0)
+
+    def _send_on(self, call: Call[Any]) -> None:
+        """Have it carried out without waiting for it."""
         try:
-            # a way in of its own, so that the row is written even if the board is told to stop meanwhile
-            self._nursery.start_soon(_record, self._inbox.clone(), gone)
+            # a way in of its own, so that it is carried out even if the board is told to stop meanwhile
+            self._nursery.start_soon(_record, self._inbox.clone(), call)
         except trio.ClosedResourceError:
-            log.warning("audit_row_lost", tool=call.tool, agent=call.caller.name)
+            log.warning("too_late", tool=call.tool, agent=call.caller.name)
 
 
-async def _record(inbox: trio.MemorySendChannel[_Pending], gone: Call[Any]) -> None:
+async def _record(inbox: trio.MemorySendChannel[_Pending], call: Call[Any]) -> None:
     with trio.CancelScope(shield=True), inbox, suppress(trio.BrokenResourceError):
-        await inbox.send(_Pending(gone))
+        await inbox.send(_Pending(call))
 
 
 @asynccontextmanager
@@ -142,11 +198,14 @@ async def open_board(executor: Executor, clock: Clock, run: Run | None = None) -
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         board = Board(send, nursery, executor, clock)
-        nursery.start_soon(_serve, receive, executor, clock, run or _thread_runner())
+        nursery.start_soon(_serve, receive, board, executor, run or _thread_runner())
+        sweeping = trio.CancelScope()
+        nursery.start_soon(_sweep, board, executor, sweeping)
         try:
             yield board
         except BaseException as error:
             failure = error
+        sweeping.cancel()
         # no new senders; the actor ends when those that are queued have been taken
         send.close()
     if failure is not None:
@@ -154,12 +213,29 @@ async def open_board(executor: Executor, clock: Clock, run: Run | None = None) -
 
 
 async def _serve(
-    receive: trio.MemoryReceiveChannel[_Pending], executor: Executor, clock: Clock, run: Run
+    receive: trio.MemoryReceiveChannel[_Pending], board: Board, executor: Executor, run: Run
 ) -> None:
     with trio.CancelScope(shield=True), receive:
         async for first in receive:
             batch = [first, *_queued(receive)]
-            await _carry_out(batch, executor, clock, run)
+            executed = await _carry_out(batch, executor, board.clock, run)
+            board.after_commit(executed)
+
+
+async def _sweep(board: Board, executor: Executor, scope: trio.CancelScope) -> None:
+    """End what runs out at its time, also when nobody calls: sleep until the next end, or until there is an earlier one."""
+    with scope, suppress(BoardStopped):
+        while True:
+            ends_ms = executor.next_end_ms
+            wait_seconds = inf if ends_ms is None else (ends_ms - board.clock().board_ms) / 1000
+            with trio.move_on_after(max(0.0, wait_seconds)) as timer:
+                await board.next_end_changed.wait()
+            if timer.cancelled_caught:
+                await board.ask(BOARD, "sweep", Sweep())
+                if executor.next_end_ms == ends_ms:
+                    await trio.sleep(
+                        SWEEP_RETRY_SECONDS
+                    )  # the disk is broken, and asking at once would not mend it
 
 
 def _queued(receive: trio.MemoryReceiveChannel[_Pending]) -> list[_Pending]:
@@ -172,13 +248,13 @@ def _queued(receive: trio.MemoryReceiveChannel[_Pending]) -> list[_Pending]:
     return more
 
 
-async def _carry_out(batch: Sequence[_Pending], executor: Executor, clock: Clock, run: Run) -> None:
+async def _carry_out(batch: Sequence[_Pending], executor: Executor, clock: Clock, run: Run) -> Executed:
     calls = [pending.call for pending in batch]
     try:
         executed = await run(lambda: executor.execute(calls, clock()))
     except Exception:
         log.exception("fault", calls=len(calls))
-        executed = Executed([Outcome(error=BoardError(Code.INTERNAL, INTERNAL_MESSAGE)) for _ in calls], [])
+        executed = Executed([Outcome(error=BoardError(Code.INTERNAL, INTERNAL_MESSAGE)) for _ in calls])
     except BaseException:
         for pending in batch:
             pending.decide(Outcome(error=BoardStopped()))
@@ -187,6 +263,7 @@ async def _carry_out(batch: Sequence[_Pending], executor: Executor, clock: Clock
         pending.decide(outcome)
     for told in executed.told:
         log.info(told.event.value, task_id=told.task_id, agent=told.agent, **told.details)
+    return executed
 
 
 def _thread_runner() -> Run:

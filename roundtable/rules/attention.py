@@ -26,7 +26,11 @@ def completed(change: Change, directory: Directory) -> Change:
 
 def is_orphan(task: Task, directory: Directory) -> bool:
     """Whether the task waits for an agent that is no longer known."""
-    return task.status is Status.OPEN and task.assigned_to is not None and directory.find(task.assigned_to) is None
+    return (
+        task.status is Status.OPEN
+        and task.assigned_to is not None
+        and directory.find(task.assigned_to) is None
+    )
 
 
 def dependency_cancelled(task: Task, now: Now) -> Change:

@@ -12,19 +12,19 @@ T = TypeVar("T")
 
 
 def size_bytes(row: object) -> int:
-    """What the row takes in a reply."""
-    return (
-        len(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")) + 1
-    )
+    """What the row takes in a reply, in the copy that apps show as text: there other line ends are escaped."""
+    encoded = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+    escaped = sum(encoded.count(line_end) for line_end in "\u0085\u2028\u2029")
+    return len(encoded.encode("utf-8", "surrogatepass")) + escaped * len(r"\u2028") + len(",")
 
 
-def fill(rows: Iterable[T], limit: int) -> tuple[list[T], bool]:
+def fill(rows: Iterable[T], limit: int, room_bytes: int = PAGE_BYTES) -> tuple[list[T], bool]:
     """The rows that fit on one page, and whether there are more. A single row always fits."""
     page: list[T] = []
     taken = 0
     for row in rows:
         taken += size_bytes(row)
-        if page and (len(page) == limit or taken > PAGE_BYTES):
+        if page and (len(page) == limit or taken > room_bytes):
             return page, True
         page.append(row)
     return page, False

@@ -89,7 +89,8 @@ def update(
         title=_or(command.title, task.title),
         description=_or(command.description, task.description),
         acceptance_criteria=_unless(
-            Clearable.ACCEPTANCE_CRITERIA in cleared, _or(command.acceptance_criteria, task.acceptance_criteria)
+            Clearable.ACCEPTANCE_CRITERIA in cleared,
+            _or(command.acceptance_criteria, task.acceptance_criteria),
         ),
         required_skill=_unless(
             Clearable.REQUIRED_SKILL in cleared, _or(command.required_skill, task.required_skill)
@@ -97,7 +98,9 @@ def update(
         priority=_or(command.priority, task.priority),
         depends_on=_unless(Clearable.DEPENDS_ON in cleared, _or(command.depends_on, task.depends_on)) or (),
         assigned_to=_unless(Clearable.ASSIGNEE in cleared, _or(command.assignee, task.assigned_to)),
-        lease_seconds=_unless(Clearable.LEASE_SECONDS in cleared, _or(command.lease_seconds, task.lease_seconds)),
+        lease_seconds=_unless(
+            Clearable.LEASE_SECONDS in cleared, _or(command.lease_seconds, task.lease_seconds)
+        ),
         max_attempts=_or(command.max_attempts, task.max_attempts),
         revision=task.revision + 1,
         attention=task.attention - _settled(command),

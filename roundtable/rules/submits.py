@@ -34,7 +34,9 @@ def is_repeat(command: SubmitResult, claimed: Claim | None, brought: str | None)
     return claimed is not None and brought is not None and brought == command.result
 
 
-def submit(task: Task, caller: Agent, command: SubmitResult, last: Claim | None, now: Now, *, ever_held: bool) -> Change:
+def submit(
+    task: Task, caller: Agent, command: SubmitResult, last: Claim | None, now: Now, *, ever_held: bool
+) -> Change:
     """Decide a submit. `last` is the last claim ever made of the task.
 
     A late one is accepted if its claim was that last one, ended by running out, and the leader has not touched the

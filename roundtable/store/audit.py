@@ -36,6 +36,7 @@ class Entry:
     task_id: int | None
     outcome: str
     duration_ms: int
+    empty_waits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def append(db: sqlite3.Connection, head: Head, entry: Entry) -> Head:
         entry.task_id,
         entry.outcome,
         entry.duration_ms,
-        0,
+        entry.empty_waits,
         head.sha256,
     )
     db.execute(_INSERT, row)

@@ -9,7 +9,6 @@ from roundtable.rules.agents import Agent
 from roundtable.rules.model import Claim, ClaimEnd, Now, Task, utc_text
 from roundtable.store.unit import Unit
 
-
 _COLUMNS = "claim_id, task_id, agent, attempt, lease_until_ms, revision_seen, ended_by, superseded"
 
 
@@ -29,7 +28,6 @@ def begin(unit: Unit, task: Task) -> None:
             task.revision,
         ),
     )
-    unit.db.execute("DELETE FROM cooldowns WHERE agent = ? AND task_id = ?", (task.assignee, task.task_id))
 
 
 def end(db: sqlite3.Connection, task: Task, ended_by: ClaimEnd, now: Now) -> None:
@@ -118,8 +116,17 @@ def _one(db: sqlite3.Connection, where: str, values: tuple[object, ...]) -> Clai
     row = db.execute(f"SELECT {_COLUMNS} FROM claims WHERE {where} LIMIT 1", values).fetchone()  # noqa: S608
     if row is None:
         return None
-    *facts, ended_by, superseded = row
-    return Claim(*facts, ended_by=ClaimEnd(ended_by) if ended_by else None, superseded=bool(superseded))
+    claim_id, of_task, agent, attempt, lease_until_ms, revision_seen, ended_by, superseded = row
+    return Claim(
+        claim_id,
+        of_task,
+        agent,
+        attempt,
+        lease_until_ms,
+        revision_seen,
+        ClaimEnd(ended_by) if ended_by else None,
+        bool(superseded),
+    )
 
 
 def open_claims(db: sqlite3.Connection) -> list[tuple[int, str]]:
@@ -128,10 +135,11 @@ def open_claims(db: sqlite3.Connection) -> list[tuple[int, str]]:
 
 
 def cool_down(db: sqlite3.Connection, name: str, task_id: int, seconds: int, now: Now) -> None:
-    """Keep the task from this agent's claim_next for so long."""
+    """Keep the task from this agent's claim_next for so long; what was said before and lasts longer stands."""
     db.execute(
         "INSERT INTO cooldowns (agent, task_id, until_ms, seconds) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT (agent, task_id) DO UPDATE SET until_ms = excluded.until_ms, seconds = excluded.seconds",
+        "ON CONFLICT (agent, task_id) DO UPDATE SET until_ms = excluded.until_ms, seconds = excluded.seconds "
+        "WHERE excluded.until_ms > until_ms",
         (name, task_id, now.board_ms + seconds * 1000, seconds),
     )
 
@@ -140,7 +148,9 @@ def end_cool_downs(db: sqlite3.Connection, now: Now) -> list[int]:
     """Forget the cool-downs that have run out, and say of which tasks."""
     return [
         task_id
-        for (task_id,) in db.execute("DELETE FROM cooldowns WHERE until_ms <= ? RETURNING task_id", (now.board_ms,))
+        for (task_id,) in db.execute(
+            "DELETE FROM cooldowns WHERE until_ms <= ? RETURNING task_id", (now.board_ms,)
+        )
     ]
 
 

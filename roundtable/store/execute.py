@@ -11,46 +11,28 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
 
 from roundtable.rules import commands
-from roundtable.rules.agents import Directory
-from roundtable.rules.commands import Call, Command
-from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code
+from roundtable.rules.agents import Agent, Directory
+from roundtable.rules.commands import Call
+from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, forbidden
 from roundtable.rules.model import Now
-from roundtable.rules.roles import refuse_role
-from roundtable.store import audit, claims, reads, writes
-from roundtable.store.unit import Limits, Presence, Told, Unit
+from roundtable.store import audit, claims, upkeep
+from roundtable.store.dispatch import OWN, READS, after_refusal, carry_out, is_silent, renew_lease
+from roundtable.store.errors import StoreError
+from roundtable.store.idempotency import Replay
+from roundtable.store.unit import BOARD, Limits, Presence, Ready, Told, Unit
 
 log = structlog.get_logger(__name__)
 
-Handler = Callable[[Unit, Any], Any]
-
-READS: dict[type[Command[Any]], Handler] = {
-    commands.WhoAmI: reads.who_am_i,
-    commands.ListAgents: reads.list_agents,
-    commands.ListTasks: reads.list_tasks,
-    commands.GetTask: reads.get_task,
-    commands.GetHistory: reads.get_history,
-}
-WRITES: dict[type[Command[Any]], Handler] = {
-    commands.CreateTask: writes.create_task,
-    commands.UpdateTask: writes.update_task,
-    commands.ClaimTask: writes.claim_task,
-    commands.ClaimNext: writes.claim_next,
-    commands.ReleaseTask: writes.release_task,
-    commands.PostMessage: writes.post_message,
-    commands.SubmitResult: writes.submit_result,
-    commands.ReviewTask: writes.review_task,
-    commands.CancelTask: writes.cancel_task,
-}
-HANDLERS = READS | WRITES
-
 OWED_ROWS_MAX = 10_000
 """Audit rows kept in memory while the disk is broken; past that, reads are refused too, so that none is lost."""
+
+CLOSE_BUSY_TIMEOUT_MS = 500
 
 UNAVAILABLE_MESSAGE = (
     "The board cannot write to its disk now; nothing was changed. Reads work; try again later."
@@ -59,10 +41,15 @@ UNAVAILABLE_MESSAGE = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one call: a reply, or the error that refused it."""
+    """What became of one call: a reply, or the error that refused it.
+
+    `is_replay`: the first answer to its key, given again. `is_recorded`: there is an audit row of it.
+    """
 
     reply: Any = None
     error: BoardError | None = None
+    is_replay: bool = False
+    is_recorded: bool = True
 
     def unwrap(self) -> Any:
         """The reply. Raises the BoardError if the call was refused."""
@@ -73,10 +60,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """A finished batch: an outcome for each call, and the events for the program's log."""
+    """A finished batch: an outcome for each call, events for the program's log, and whom it may wake.
+
+    `ready` are the tasks that can be claimed since; `concerned` the recipients that have news.
+    """
 
     outcomes: list[Outcome]
-    told: list[Told]
+    told: list[Told] = field(default_factory=list)
+    ready: list[Ready] = field(default_factory=list)
+    concerned: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -84,6 +76,7 @@ class Executor:
     """The one that writes.
 
     `trouble` is why the disk cannot be written now, or None. `accepts_claims` is False while the program stops.
+    `next_end_ms` is when, on the board's clock, the next lease or cool-down runs out.
     """
 
     db: sqlite3.Connection
@@ -92,9 +85,11 @@ class Executor:
     new_claim_id: Callable[[], str]
     trouble: str | None = None
     accepts_claims: bool = True
+    next_end_ms: int | None = None
     _board_id: str = ""
     _head: audit.Head = field(init=False)
     _presence: Presence = field(init=False)
+    _unsettled: bool = False
     _owed: list[audit.Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -103,10 +98,21 @@ class Executor:
         self._presence = Presence(self.db)
 
     def start(self, now: Now) -> None:
-        """Once, before the first batch: bring what is measured by the clock in line with it."""
-        self.db.execute("BEGIN IMMEDIATE")
-        claims.bound_cool_downs(self.db, now)
-        self.db.execute("COMMIT")
+        """Once, before the first batch: end what has run out meanwhile, and let go of agents that are gone.
+
+        Raises StoreError.
+        """
+        unit = self._unit(BOARD, now)
+        try:
+            self.db.execute("BEGIN IMMEDIATE")
+            claims.bound_by_length(self.db, now)
+            upkeep.expire(unit)
+            upkeep.settle_agents(unit)
+            self.next_end_ms = claims.next_end_ms(self.db)
+            self.db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._abandon()
+            raise StoreError(f"the database cannot be written: {error}") from error
 
     def execute(self, batch: Sequence[Call[Any]], now: Now) -> Executed:
         """Carry out the calls in their order. When this returns, what it answers is on the disk.
@@ -122,7 +128,7 @@ class Executor:
             if self.trouble is None:
                 log.error("disk_trouble", reason=str(error))
             self.trouble = f"the database cannot be written: {error}"
-            return Executed([self._salvage(call, now) for call in batch], [])
+            return Executed([self._salvage(call, now) for call in batch])
         except BaseException:
             self._abandon()
             raise
@@ -132,65 +138,117 @@ class Executor:
         return executed
 
     def close(self) -> None:
-        """Checkpoint and close. What was acknowledged is safe with or without this."""
+        """Write the audit rows that are owed, checkpoint and close. What was acknowledged is safe with or without this."""
         try:
-            if not self.trouble:
-                self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            # a stop has a deadline, and somebody who reads or writes the file for long would hold it up
+            self.db.execute(f"PRAGMA busy_timeout = {CLOSE_BUSY_TIMEOUT_MS}")
+            if self._owed:
+                self._write_owed()
+            self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error as error:
             log.warning("checkpoint_failed", reason=str(error))
         finally:
+            if self._owed:
+                log.error("audit_rows_lost", rows=len(self._owed))
             self.db.close()
+
+    def _write_owed(self) -> None:
+        self.db.execute("BEGIN IMMEDIATE")
+        for entry in self._owed:
+            self._head = audit.append(self.db, self._head, entry)
+        self.db.execute("COMMIT")
+        self._owed.clear()
 
     def _transact(self, batch: Sequence[Call[Any]], now: Now) -> Executed:
         head, owed = self._head, list(self._owed)
-        outcomes: list[Outcome] = []
-        told: list[Told] = []
+        executed = Executed([])
         self.db.execute("BEGIN IMMEDIATE")
         for entry in owed:
             head = audit.append(self.db, head, entry)
+        self._expire(executed, now)
+        if self._unsettled:
+            self._settle(executed, now)
         for call in batch:
-            outcome, events = self._savepoint(call, now)
-            outcomes.append(outcome)
-            told += events
+            if type(call.command) not in OWN:
+                self._presence.note(call.caller, call.arrived)
+            outcome = self._one(call, executed, now)
             made = self._entry(call, outcome, now)
             if made is not None:
                 head = audit.append(self.db, head, made)
-                self._presence.note(call.caller, call.arrived)
+            executed.outcomes.append(replace(outcome, is_recorded=made is not None))
         if self.trouble is not None:
             # an empty transaction would not touch the disk, and would not tell whether it is back
             self.db.execute("UPDATE board SET probes = probes + 1")
+        next_end_ms = claims.next_end_ms(self.db)
         self.db.execute("COMMIT")
         self._head = head
         self._owed.clear()
-        return Executed(outcomes, told)
+        self._unsettled = False
+        self.next_end_ms = next_end_ms
+        return executed
 
-    def _savepoint(self, call: Call[Any], now: Now) -> tuple[Outcome, list[Told]]:
+    def _expire(self, executed: Executed, now: Now) -> None:
+        unit = self._unit(BOARD, now)
+        call = Call(BOARD, "sweep", commands.Sweep(), now)
+        self._in_savepoint(unit, executed, call, lambda: upkeep.expire(unit))
+
+    def _settle(self, executed: Executed, now: Now) -> None:
+        unit = self._unit(BOARD, now)
+        call = Call(BOARD, "agents", commands.ReplaceAgents(self.directory), now)
+        self._in_savepoint(unit, executed, call, lambda: upkeep.settle_agents(unit))
+
+    def _one(self, call: Call[Any], executed: Executed, now: Now) -> Outcome:
         command = call.command
         if isinstance(command, commands.RecordRefusal):
-            return Outcome(error=command.error), []
-        if isinstance(command, commands.Probe):
-            return Outcome(), []
-        unit = self._unit(call, now)
-        self.db.execute("SAVEPOINT one")
-        try:
-            outcome = Outcome(self._decide(unit, call))
-        except BoardError as error:
-            outcome = Outcome(error=error)
-        except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.DataError):
-            outcome = self._fault(call)  # a rule of the schema held where ours did not
-        except sqlite3.DatabaseError:
-            raise  # the disk, not the command: the whole batch is off
-        except Exception:
-            outcome = self._fault(call)
-        if outcome.error is not None:
-            self.db.execute("ROLLBACK TO one")
-            unit.told.clear()
-        self.db.execute("RELEASE one")
-        return outcome, unit.told
+            return Outcome(error=command.error)
+        if isinstance(command, commands.ReplaceAgents):
+            # remembered until it is on the disk, in case that is broken just now
+            self.directory, self._unsettled = command.directory, True
+            self._settle(executed, now)
+        caller = self.directory.find(call.caller.name)
+        if caller is None and type(command) not in OWN:
+            return Outcome(error=forbidden("You are no longer one of this board's agents."))
+        unit = self._unit(caller or call.caller, now)
+        renewed = self._in_savepoint(unit, executed, call, lambda: renew_lease(unit, call))
+        if renewed.error is not None:
+            return renewed
+        outcome = self._in_savepoint(unit, executed, call, lambda: carry_out(unit, call))
+        if isinstance(outcome.reply, Replay):
+            return Outcome(outcome.reply.answer, is_replay=True)
+        refusal = outcome.error
+        if refusal is None or refusal.code is Code.INTERNAL:
+            return outcome
+        kept = self._in_savepoint(unit, executed, call, lambda: after_refusal(unit, call, refusal))
+        return Outcome(error=kept.error or kept.reply)
 
-    def _decide(self, unit: Unit, call: Call[Any]) -> Any:
-        refuse_role(call.caller, type(call.command), call.tool)
-        return HANDLERS[type(call.command)](unit, call.command)
+    def _in_savepoint(
+        self, unit: Unit, executed: Executed, call: Call[Any], work: Callable[[], Any]
+    ) -> Outcome:
+        """Do it wholly or not at all. Raises sqlite3.DatabaseError if the disk has failed, and not the work."""
+        self.db.execute("SAVEPOINT one")
+        outcome = self._outcome(call, work)
+        if outcome.error is None:
+            executed.told.extend(unit.told)
+            executed.ready.extend(unit.ready)
+            executed.concerned.update(unit.concerned)
+        else:
+            self.db.execute("ROLLBACK TO one")
+        unit.forget()
+        self.db.execute("RELEASE one")
+        return outcome
+
+    def _outcome(self, call: Call[Any], work: Callable[[], Any]) -> Outcome:
+        """What becomes of the work. Raises sqlite3.DatabaseError if the disk has failed, and not the work."""
+        try:
+            return Outcome(work())
+        except BoardError as error:
+            return Outcome(error=error)
+        except sqlite3.DatabaseError as error:
+            if not _is_ours(error):
+                raise
+            return self._fault(call)
+        except Exception:
+            return self._fault(call)
 
     def _fault(self, call: Call[Any]) -> Outcome:
         log.exception("fault", tool=call.tool, agent=call.caller.name, task_id=call.task_id)
@@ -203,10 +261,9 @@ class Executor:
             outcome = Outcome(error=call.command.error)
         elif type(call.command) in READS and len(self._owed) < OWED_ROWS_MAX:
             try:
-                outcome = Outcome(self._decide(self._unit(call, now), call))
-            except BoardError as error:
-                outcome = Outcome(error=error)
-            except sqlite3.Error:
+                unit = self._unit(self.directory.find(call.caller.name) or call.caller, now, writable=False)
+                outcome = self._outcome(call, lambda: carry_out(unit, call))
+            except sqlite3.DatabaseError:
                 log.warning("read_failed", tool=call.tool)
         entry = self._entry(call, outcome, now)
         if entry is not None:
@@ -218,18 +275,20 @@ class Executor:
 
     def _entry(self, call: Call[Any], outcome: Outcome, now: Now) -> audit.Entry | None:
         command = call.command
-        if isinstance(command, commands.Probe):
+        if outcome.error is None and is_silent(command, outcome.reply):
             return None
         word = outcome.error.code.value if outcome.error else "ok"
         if isinstance(command, commands.RecordRefusal) and command.error is None:
             word = "gone"
         duration_ms = max(0, now.board_ms - call.arrived.board_ms)
-        return audit.Entry(call.arrived.text, call.caller.name, call.tool, call.task_id, word, duration_ms)
+        return audit.Entry(
+            call.arrived.text, call.caller.name, call.tool, call.task_id, word, duration_ms, call.empty_waits
+        )
 
-    def _unit(self, call: Call[Any], now: Now) -> Unit:
+    def _unit(self, caller: Agent, now: Now, *, writable: bool = True) -> Unit:
         return Unit(
             db=self.db,
-            caller=call.caller,
+            caller=caller,
             now=now,
             directory=self.directory,
             presence=self._presence,
@@ -237,12 +296,21 @@ class Executor:
             board_id=self._board_id,
             new_claim_id=self.new_claim_id,
             accepts_claims=self.accepts_claims,
+            writable=writable,
         )
 
     def _abandon(self) -> None:
-        # some errors of SQLite have rolled back already
-        if self.db.in_transaction:
-            self.db.execute("ROLLBACK")
+        with suppress(sqlite3.DatabaseError):
+            # some errors of SQLite have rolled back already
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
         with suppress(sqlite3.DatabaseError):
             # another tool may have written to the log, and then our end of the chain is not the end
             self._head = audit.read_head(self.db)
+
+
+def _is_ours(error: sqlite3.DatabaseError) -> bool:
+    """Whether the error is a mistake in what was asked of SQLite: the database itself is sound."""
+    # IntegrityError: a rule of the schema held where ours did not
+    mistakes = (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.DataError)
+    return isinstance(error, mistakes) or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR

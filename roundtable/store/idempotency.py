@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, is_dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, cast
 
 from roundtable.rules.commands import ClaimNext, Command
 from roundtable.rules.errors import BoardError, Code
@@ -13,6 +13,13 @@ from roundtable.rules.limits import KEY_HOURS
 from roundtable.rules.model import utc_text
 from roundtable.store import tasks
 from roundtable.store.unit import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """An answer that was given before."""
+
+    answer: Any
 
 
 def key_of(command: Command[Any]) -> str | None:
@@ -23,13 +30,12 @@ def key_of(command: Command[Any]) -> str | None:
 
 def fingerprint(command: Command[Any]) -> str:
     """A hash over what was asked: without the key itself, and without how long the caller would wait."""
-    if not is_dataclass(command) or isinstance(command, type):
-        raise AssertionError("a command is a dataclass")
-    asked = {name: value for name, value in asdict(command).items() if name not in {"idempotency_key", "waits"}}
+    fields = asdict(cast(Any, command))
+    asked = {name: value for name, value in fields.items() if name not in {"idempotency_key", "waits"}}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
-def recall(unit: Unit, tool: str, command: Command[Any]) -> Any | None:
+def recall(unit: Unit, tool: str, command: Command[Any]) -> Replay | None:
     """The first answer to this key, or None if there was none within the time that a key is kept.
 
     Raises BoardError: `conflict` if something else was asked then, `stale_claim` if the answer is a claim that
@@ -46,7 +52,8 @@ def recall(unit: Unit, tool: str, command: Command[Any]) -> Any | None:
         return None
     if row[0] != fingerprint(command):
         raise BoardError(
-            Code.CONFLICT, "This idempotency_key was used before with other arguments. Use a new key for a new call."
+            Code.CONFLICT,
+            "This idempotency_key was used before with other arguments. Use a new key for a new call.",
         )
     answer = json.loads(row[1])
     if isinstance(command, ClaimNext):
@@ -58,7 +65,7 @@ def recall(unit: Unit, tool: str, command: Command[Any]) -> Any | None:
                 "Use a new key for a new claim.",
                 status=task.status.value,
             )
-    return answer
+    return Replay(answer)
 
 
 def remember(unit: Unit, tool: str, command: Command[Any], answer: Any) -> None:

@@ -23,7 +23,9 @@ class OwnerLock:
     """
 
     def __init__(self, database: Path) -> None:
-        self.path = database.with_name(database.name + ".lock")
+        # beside the file itself, so that a symbolic link is no second way in
+        target = database.resolve()
+        self.path = target.with_name(target.name + ".lock")
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roundtable.rules import commands, cursor, replies
 from roundtable.rules import claims as claiming
+from roundtable.rules import commands, cursor, replies
 from roundtable.rules.claims import holds
 from roundtable.rules.errors import BoardError
-from roundtable.rules.limits import TASK_ID_MAX
+from roundtable.rules.limits import PAGE_BYTES, PAGE_ROWS_MAX, TASK_ID_MAX
 from roundtable.rules.model import Status, Task
-from roundtable.rules.paging import fill
+from roundtable.rules.paging import fill, size_bytes
 from roundtable.store import claims, tasks, views
 from roundtable.store.unit import Unit
 
@@ -114,12 +114,15 @@ def get_task(unit: Unit, command: commands.GetTask) -> replies.WholeTask:
     before = TASK_ID_MAX
     if command.message_cursor is not None:
         before = cursor.decode(command.message_cursor, unit.board_id, "messages")
-    page, more = fill(_messages(unit, command.task_id, before), limit=100)
-    if holds(task, unit.caller):
+    if holds(task, unit.caller) and unit.writable:
         claims.note_read(unit.db, task)
+    dependencies = [_dependency_row(unit, cause) for cause in task.depends_on]
+    # one reply holds both
+    room_bytes = PAGE_BYTES - sum(map(size_bytes, dependencies))
+    page, more = fill(_messages(unit, command.task_id, before), PAGE_ROWS_MAX, room_bytes)
     answer: replies.WholeTask = {
         "task": views.fields(unit, task, for_holder=holds(task, unit.caller)),
-        "dependencies": [_dependency_row(unit, cause) for cause in task.depends_on],
+        "dependencies": dependencies,
         "messages": page[::-1],
         "reviews": list(_reviews(unit, command.task_id)),
     }
@@ -143,8 +146,15 @@ def _why_not_claimable(unit: Unit, task: Task) -> str | None:
             reason = refused.message
         else:
             return None
-    if unit.caller.is_leader and task.status is Status.OPEN and task.needs_attention is None and not unfinished:
-        return "No worker that is known may claim it: none has its skill, or it is assigned to one that is gone."
+    if (
+        unit.caller.is_leader
+        and task.status is Status.OPEN
+        and task.needs_attention is None
+        and not unfinished
+    ):
+        return (
+            "No worker that is known may claim it: none has its skill, or it is assigned to one that is gone."
+        )
     return reason
 
 

@@ -121,9 +121,7 @@ def apply(unit: Unit, change: Change) -> None:
     if before is not None and before.revision != after.revision:
         claims.supersede_ended(db, after.task_id)
     history.write(unit, change, last_holder)
-    if is_ready(db, after.task_id) and (
-        not was_ready or before is None or _line(before) != _line(after)
-    ):
+    if is_ready(db, after.task_id) and (not was_ready or before is None or _line(before) != _line(after)):
         unit.ready.append(Ready(after.task_id, *_line(after)))
 
 

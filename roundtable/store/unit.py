@@ -98,9 +98,16 @@ class Unit:
     board_id: str
     new_claim_id: Callable[[], str]
     accepts_claims: bool = True
+    writable: bool = True
     told: list[Told] = field(default_factory=list)
     ready: list[Ready] = field(default_factory=list)
     concerned: set[str] = field(default_factory=set)
+
+    def forget(self) -> None:
+        """Begin to note anew what happened."""
+        self.told.clear()
+        self.ready.clear()
+        self.concerned.clear()
 
     @property
     def as_board(self) -> Unit:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from roundtable.rules import claims as claiming
 from roundtable.rules import attention, commands, limits, messages, planning, replies, reviews, submits
+from roundtable.rules import claims as claiming
 from roundtable.rules.change import Change
 from roundtable.rules.errors import STOPPED_MESSAGE, BoardError, Code
 from roundtable.rules.model import Claim, Kind, Status, Task
@@ -61,10 +61,12 @@ def renew_claim(unit: Unit, command: commands.RenewClaim) -> replies.Renewed:
     task = tasks.load(unit.db, command.task_id)
     last = claims.last(unit.db, task.task_id)
     if task.status is Status.CANCELLED and last is not None and last.agent == unit.caller.name:
-        return {"task_id": task.task_id, "status": task.status.value, **_cancel_reason(unit, task.task_id)}
-    claiming.refuse_not_holder(
-        task, unit.caller, command.claim_id, ever_held=_ever_held(unit, task.task_id)
-    )
+        return {
+            "task_id": task.task_id,
+            "status": task.status.value,
+            "reason": _cancel_reason(unit, task.task_id),
+        }
+    claiming.refuse_not_holder(task, unit.caller, command.claim_id, ever_held=_ever_held(unit, task.task_id))
     if task.claim_id is None or last is None:
         raise AssertionError("a holder has a claim")
     answer: replies.Renewed = {
@@ -194,11 +196,12 @@ def _insert_message(unit: Unit, task_id: int, kind: Kind, body: str) -> int:
     return cursor.lastrowid
 
 
-def _cancel_reason(unit: Unit, task_id: int) -> dict[str, str]:
-    row = unit.db.execute(
-        "SELECT json_extract(changes, '$.reason[1]') FROM history WHERE task_id = ? AND event = 'cancelled'", (task_id,)
+def _cancel_reason(unit: Unit, task_id: int) -> str:
+    (reason,) = unit.db.execute(
+        "SELECT json_extract(changes, '$.reason[1]') FROM history WHERE task_id = ? AND event = 'cancelled'",
+        (task_id,),
     ).fetchone()
-    return {"reason": row[0]} if row and row[0] is not None else {}
+    return str(reason)
 
 
 def _ever_held(unit: Unit, task_id: int) -> bool:

@@ -22,7 +22,7 @@ def checked(
 ) -> dict[str, Any]:
     """The arguments as the command takes them.
 
-    null, and the empty string in an optional one, count as absent (apps with strict function calling send every
+    null, and the empty string in an optional string, count as absent (apps with strict function calling send every
     parameter). Raises BoardError `invalid` or `too_large`.
     """
     if arguments is None:
@@ -37,7 +37,7 @@ def checked(
     given = {
         name: _text(name, value) if isinstance(value, str) else value
         for name, value in arguments.items()
-        if value is not None and (value != "" or name in required)
+        if value is not None and not (value == "" and parameters[name].is_text and name not in required)
     }
     missing = [name for name in parameters if name in required and name not in given]
     if missing:

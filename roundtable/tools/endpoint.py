@@ -26,7 +26,7 @@ from mcp_types import (
 from mcp_types import Tool as WireTool
 from pydantic import ValidationError
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from roundtable import __version__
 from roundtable.board.actor import Board
@@ -97,8 +97,14 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["arrived"] = self._board.clock()
-        transport = self._quick if _is_quick(scope["body"]) else self._streaming
-        await transport.handle_request(scope, receive, send)
+        message = _tool_call(scope["body"])
+        if message is None:
+            await self._streaming.handle_request(scope, receive, send)
+            return
+        if not isinstance(message.get("params"), Mapping | None):
+            # such a call would be refused before it is rated and audited, in words that quote it
+            receive = _replaced(json.dumps({**message, "params": {}}).encode(), receive)
+        await self._quick.handle_request(scope, receive, send)
 
     async def _list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         del params
@@ -110,7 +116,8 @@ class Endpoint:
         if ctx.method != "tools/call":
             return await call_next(ctx)
         caller = _caller(ctx)
-        named = ctx.params.get("name") if isinstance(ctx.params, Mapping) else None
+        params = ctx.params or {}
+        named, arguments = params.get("name"), params.get("arguments")
         name = named if isinstance(named, str) and named in BY_NAME else UNKNOWN_TOOL
         wait_seconds = self._over_limit(caller.agent, name)
         if wait_seconds is not None:
@@ -120,12 +127,12 @@ class Endpoint:
                 f"{' and '.join(sorted(LANDS_WORK))} have some in reserve.",
                 retry_after_seconds=wait_seconds,
             )
-            return await self._refuse(caller, name, error, ctx.params)
+            return await self._refuse(caller, name, error, arguments)
         try:
             return await call_next(ctx)
         except ValidationError:
             error = invalid("malformed params")
-            await self._refuse(caller, MALFORMED, error, ctx.params)
+            await self._refuse(caller, MALFORMED, error, arguments)
             raise
 
     async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
@@ -141,24 +148,27 @@ class Endpoint:
             command = tool.parse(params.arguments)
         except BoardError as error:
             return await self._refuse(caller, tool.name, error, params.arguments)
+        except Exception:
+            return await self._refuse(caller, tool.name, _fault(caller, tool.name), params.arguments)
         try:
             return success(tool, await self._board.ask(caller.agent, tool.name, command, caller.arrived))
         except BoardError as error:
             return refusal(error)
         except Exception:
-            log.exception("fault", tool=tool.name, agent=caller.agent.name)
-            return refusal(BoardError(Code.INTERNAL, INTERNAL_MESSAGE))
+            return refusal(_fault(caller, tool.name))
 
     async def _refuse(
         self, caller: _Caller, name: str, error: BoardError, arguments: object
     ) -> CallToolResult:
-        """Refuse what the board need not see; it only writes the audit row."""
+        """Refuse what the board need not see; it only writes the audit row. Never raises."""
         record = RecordRefusal(error, mentioned_task_id(arguments))
         try:
             await self._board.ask(caller.agent, name, record, caller.arrived)
+            raise AssertionError("a recorded refusal is always raised")
         except BoardError as told:
             return refusal(told)
-        raise AssertionError("a recorded refusal is always raised")
+        except Exception:
+            return refusal(_fault(caller, name))
 
     def _over_limit(self, agent: Agent, name: str) -> int | None:
         """Whole seconds until a call is free again, or None (and the call counts) if one is."""
@@ -184,13 +194,30 @@ def _input_schema(name: str) -> Mapping[str, Any] | None:
     return tool.input_schema if tool else None
 
 
-def _is_quick(body: bytes) -> bool:
-    """Whether this is a plain call of a tool. Whatever else it is, the streaming transport knows what to say to it."""
+def _fault(caller: _Caller, name: str) -> BoardError:
+    """To be called where an exception is caught: it goes to the log, and this to the caller."""
+    log.exception("fault", tool=name, agent=caller.agent.name)
+    return BoardError(Code.INTERNAL, INTERNAL_MESSAGE)
+
+
+def _tool_call(body: bytes) -> dict[str, Any] | None:
+    """The message if it is a plain call of a tool. The streaming transport knows what to say to anything else."""
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
-        return False
-    return isinstance(message, dict) and message.get("method") == "tools/call"
+        return None
+    return message if isinstance(message, dict) and message.get("method") == "tools/call" else None
+
+
+def _replaced(body: bytes, receive: Receive) -> Receive:
+    """The same receive with this body in place of the one it has."""
+    left = [body]
+
+    async def receive_replaced() -> Message:
+        message = await receive()
+        return {**message, "body": left.pop()} if left and message["type"] == "http.request" else message
+
+    return receive_replaced
 
 
 def _transport(server: Server[Any], *, json_response: bool) -> StreamableHTTPSessionManager:

@@ -21,6 +21,10 @@ class Parameter:
     schema: dict[str, Any]
     convert: Callable[[Any], Any] = _same
 
+    @property
+    def is_text(self) -> bool:
+        return bool(self.schema["type"] == "string")
+
     def described(self, description: str) -> Parameter:
         return Parameter({**self.schema, "description": description}, self.convert)
 
@@ -54,8 +58,9 @@ def task_ids() -> Parameter:
     return Parameter(
         {
             "type": "array",
-            "items": {"type": "integer", "minimum": 1, "maximum": limits.TASK_ID_MAX},
+            # checked in this order: the length first, so that nobody's half a million entries are looked at
             "maxItems": limits.DEPENDENCIES_MAX,
+            "items": {"type": "integer", "minimum": 1, "maximum": limits.TASK_ID_MAX},
             "uniqueItems": True,
         },
         lambda ids: tuple(int(one) for one in ids),

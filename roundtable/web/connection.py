@@ -32,7 +32,7 @@ from hypercorn.utils import parse_socket_addr
 from roundtable.web import asgi
 from roundtable.web.faults import fault_fields
 from roundtable.web.inbox import Inbox
-from roundtable.web.limits import CLOSE_SECONDS, LINGER_BYTES, WebLimits
+from roundtable.web.limits import CLOSE_SECONDS, LINGER_BYTES, SEND_PIECE_BYTES, WebLimits
 from roundtable.web.listeners import Stream
 from roundtable.web.peers import Peer
 from roundtable.web.protocol import PlainProtocol
@@ -120,10 +120,9 @@ class Connection:
         """Hypercorn's `protocol_send`: put bytes on the wire, or note what became of the connection."""
         if isinstance(event, RawData):
             async with self._send_lock:
-                delivered = await self._send_all(event.data)
-            if not delivered:
-                self._is_closing = True
-                self._reading.cancel()
+                if event.data and not self._is_closing and not await self._send_all(event.data):
+                    self._is_closing = True
+                    self._reading.cancel()
         elif isinstance(event, Closed):
             await self._say_goodbye()
         elif isinstance(event, Updated):
@@ -231,17 +230,18 @@ class Connection:
     # --- sending and closing ---
 
     async def _send_all(self, data: bytes) -> bool:
-        """Whether the bytes are with the system. Not cancelled from outside; never longer than its deadline."""
-        if self._is_closing:
-            return False
-        delivered = False
-        with self._bounded(self._limits.send_seconds):
-            try:
-                await self._stream.send_all(data)
+        """Whether the bytes are with the system. Not cancelled from outside, but cut when the client reads nothing.
+
+        Each piece has its deadline, so a client on a slow line may take its time for a long answer.
+        """
+        for start in range(0, len(data), SEND_PIECE_BYTES):
+            delivered = False
+            with self._bounded(self._limits.send_seconds), suppress(*STREAM_ERRORS):
+                await self._stream.send_all(data[start : start + SEND_PIECE_BYTES])
                 delivered = True
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                pass
-        return delivered
+            if not delivered:
+                return False
+        return True
 
     async def _say_goodbye(self) -> None:
         """Send nothing more, tell the client so, and leave it to the reading task to end the connection."""

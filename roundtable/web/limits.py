@@ -25,6 +25,9 @@ HANDSHAKE_SECONDS = 10.0
 SEND_SECONDS = 5.0
 """How long one write may wait for a client that does not read. Without it such a client holds a stop for ever."""
 
+SEND_PIECE_BYTES = 16 * 1024
+"""A long answer is written in pieces of this size, each with its own deadline."""
+
 LINGER_SECONDS = 1.0
 """How long a closed connection still swallows what its client sends.
 

@@ -7,14 +7,15 @@ that cannot be read. What is wrong in the original is told in docs/decisions/000
 from __future__ import annotations
 
 import h11
-from hypercorn.events import Closed, Event
-from hypercorn.protocol.events import Request, StreamClosed
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol.events import Body, EndBody, Request, StreamClosed
 from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
 from hypercorn.protocol.http_stream import ASGIHTTPState, HTTPStream
 
 from roundtable.web.replies import unreadable
 
 READABLE_VERSIONS = (b"1.0", b"1.1")
+UNFINISHED = (h11.IDLE, h11.SEND_BODY, h11.ERROR)
 UPGRADE_HEADERS = (b"upgrade", b"http2-settings")
 
 
@@ -32,14 +33,50 @@ class PlainProtocol(H11Protocol):
     """One connection's HTTP/1.1."""
 
     connection: h11.Connection
+    _ignores_input = False  # what the client sends behind a last request is not read
 
     async def handle(self, event: Event) -> None:
-        try:
-            await super().handle(event)
-        except h11.RemoteProtocolError:
-            # From _check_protocol; what h11 itself refuses is answered inside.
-            await self._send_error_response(400)
-            await self.send(Closed())
+        if isinstance(event, RawData) and event.data and self._ignores_input:
+            return
+        await super().handle(event)
+
+    async def _handle_events(self) -> None:
+        """Act on what has been received so far. Returns when more is needed or nothing more will be read."""
+        while True:
+            if self.connection.they_are_waiting_for_100_continue:
+                await self._send_h11_event(h11.InformationalResponse(status_code=100, headers=[]))
+            their_state = self.connection.their_state
+            try:
+                event = self.connection.next_event()
+                if isinstance(event, h11.Request) and event.http_version not in READABLE_VERSIONS:
+                    raise h11.RemoteProtocolError("not HTTP/1", error_status_hint=400)
+            except h11.RemoteProtocolError as error:
+                await self._give_up(error.error_status_hint, request_is_whole=their_state not in UNFINISHED)
+                return
+            if isinstance(event, h11.Request):
+                await self.send(Updated(idle=False))
+                await self._create_stream(event)
+            elif event is h11.PAUSED:
+                await self.can_read.clear()
+                await self.can_read.wait()
+                if self.connection.their_state is not h11.IDLE:
+                    return  # the answer was the last one
+            elif isinstance(event, h11.Data) and self.stream is not None:
+                await self.stream.handle(Body(stream_id=STREAM_ID, data=event.data))
+            elif isinstance(event, h11.EndOfMessage) and self.stream is not None:
+                await self.stream.handle(EndBody(stream_id=STREAM_ID))
+            else:  # more data is needed, none will come, or the request has been answered unread
+                return
+
+    async def _give_up(self, status: int, *, request_is_whole: bool) -> None:
+        """What was received cannot be read: refuse it, but let an answer that is under way to its end."""
+        may_refuse = self.connection.our_state in {h11.IDLE, h11.SEND_RESPONSE} and not request_is_whole
+        if may_refuse:
+            await self._send_error_response(status)
+        elif self.stream is not None:
+            self._ignores_input = True  # the end of that answer ends the connection
+            return
+        await self.send(Closed())
 
     @property
     def is_between_requests(self) -> bool:
@@ -52,18 +89,9 @@ class PlainProtocol(H11Protocol):
         return bool(self.connection.trailing_data[0])
 
     @property
-    def has_request(self) -> bool:
-        """Whether a request has been read to its end and is being answered."""
-        return self.stream is not None and self.connection.their_state is not h11.SEND_BODY
-
-    @property
     def awaits_body(self) -> bool:
         """Whether the client is still sending a request's body."""
         return self.connection.their_state is h11.SEND_BODY
-
-    async def _check_protocol(self, event: h11.Request) -> None:
-        if event.http_version not in READABLE_VERSIONS:
-            raise h11.RemoteProtocolError("only HTTP/1.1 is spoken here", error_status_hint=400)
 
     async def _create_stream(self, request: h11.Request) -> None:
         self.stream = QuietStream(

@@ -173,6 +173,51 @@ async def test_a_connection_serves_one_request_after_another():
         assert await read_to_end(stream) == b""
 
 
+@pytest.mark.parametrize("behind", [b"\r\n", b"\r\n\r\n", b"junk", request()])
+async def test_bytes_behind_a_last_request_neither_cut_its_answer_nor_are_served(behind):
+    asked = trio.Event()
+
+    async def answer_late(scope, receive, send):
+        await receive()
+        asked.set()
+        await go_on.wait()
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]}
+        )
+        await send({"type": "http.response.body", "body": b"late"})
+
+    go_on = trio.Event()
+    async with edge(Inner(answer_late)) as server, await server.connect() as stream:
+        await stream.send_all(request(close=True) + behind)
+        await asked.wait()
+        await stream.send_all(behind)
+        go_on.set()
+        raw = await read_to_end(stream)
+        assert response(raw).body == b"late"
+        assert raw.count(b"HTTP/1.1") == 1
+        assert len(server.inner.calls) == 1
+
+
+async def test_a_client_on_a_slow_line_gets_a_long_answer_whole():
+    """Each stretch of it within the deadline of one write, all of it not."""
+    length = 8 * 1024 * 1024
+
+    async def tell(scope, receive, send):
+        await receive()
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]}
+        )
+        await send({"type": "http.response.body", "body": b"x" * length})
+
+    async with edge(Inner(tell), send_seconds=0.1) as server, await server.connect() as stream:
+        await stream.send_all(request(close=True))
+        received = b""
+        while part := await stream.receive_some(256 * 1024):
+            received += part
+            await trio.sleep(0.01)
+        assert len(response(received).body) == length
+
+
 async def test_pipelined_requests_are_answered_in_order_each_with_its_own_agent():
     bodies = [b'{"n":%d}' % n for n in range(4)]
 

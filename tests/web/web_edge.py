@@ -92,10 +92,12 @@ def request(
     *extra: bytes,
     token: bytes | None = TOKEN,
     host: bytes = b"localhost",
-    body: bytes = b"{}",
+    body: bytes | None = None,
     content_type: bytes | None = b"application/json",
     close: bool = False,
 ) -> bytes:
+    if body is None:
+        body = b"{}" if method == b"POST" else b""
     lines = [method + b" " + path + b" HTTP/1.1", b"Host: " + host, *extra]
     if token is not None:
         lines.append(b"Authorization: Bearer " + token)

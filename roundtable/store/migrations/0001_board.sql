@@ -175,3 +175,13 @@ CREATE TRIGGER audit_log_is_append_only_2 BEFORE DELETE ON audit_log
     BEGIN SELECT RAISE(ABORT, 'audit_log is append-only'); END;
 CREATE TRIGGER messages_are_append_only BEFORE UPDATE ON messages
     BEGIN SELECT RAISE(ABORT, 'nobody edits a message'); END;
+-- INSERT OR REPLACE deletes without asking a DELETE trigger.
+CREATE TRIGGER history_is_append_only_3 BEFORE INSERT ON history
+    WHEN EXISTS (SELECT 1 FROM history WHERE event_id = NEW.event_id)
+    BEGIN SELECT RAISE(ABORT, 'history is append-only'); END;
+CREATE TRIGGER audit_log_is_append_only_3 BEFORE INSERT ON audit_log
+    WHEN EXISTS (SELECT 1 FROM audit_log WHERE audit_id = NEW.audit_id)
+    BEGIN SELECT RAISE(ABORT, 'audit_log is append-only'); END;
+CREATE TRIGGER messages_are_append_only_2 BEFORE INSERT ON messages
+    WHEN EXISTS (SELECT 1 FROM messages WHERE message_id = NEW.message_id)
+    BEGIN SELECT RAISE(ABORT, 'nobody edits a message'); END;

@@ -1,0 +1,60 @@
+"""One owner process per file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roundtable.store.errors import StoreError
+from roundtable.store.lock import OwnerLock
+
+HOLDER = Path(__file__).with_name("lock_holder.py")
+
+
+@pytest.mark.spec("STORE-4")
+def test_a_second_owner_is_refused_and_told_who_holds_it(tmp_path) -> None:
+    path = tmp_path / "b.db"
+    with OwnerLock(path):
+        with pytest.raises(StoreError, match=rf"b\.db is already served by process {os.getpid()} on "):
+            OwnerLock(path)
+        OwnerLock(tmp_path / "other.db").release()
+    OwnerLock(path).release()
+
+
+@pytest.mark.spec("STORE-4")
+def test_the_lock_of_a_killed_process_is_gone_with_it(tmp_path) -> None:
+    path = tmp_path / "b.db"
+    child = subprocess.Popen([sys.executable, HOLDER, path], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        with pytest.raises(StoreError, match=f"process {child.pid} "):
+            OwnerLock(path)
+    finally:
+        child.kill()
+        child.communicate(timeout=30)
+    OwnerLock(path).release()
+
+
+@pytest.mark.spec("STORE-4")
+def test_another_way_to_the_same_file_is_the_same_lock(tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    path = folder / "b.db"
+    path.touch()
+    (tmp_path / "link.db").symlink_to(path)
+    (tmp_path / "folder-link").symlink_to(folder)
+    monkeypatch.chdir(folder)
+    with OwnerLock(path):
+        for other in (Path("b.db"), tmp_path / "link.db", tmp_path / "folder-link" / "b.db"):
+            with pytest.raises(StoreError, match="already served"):
+                OwnerLock(other)
+
+
+def test_a_lock_that_cannot_be_made_is_refused_in_words(tmp_path) -> None:
+    with pytest.raises(StoreError, match="cannot create the lock file"):
+        OwnerLock(tmp_path / "missing" / "b.db")

@@ -1,0 +1,233 @@
+"""What follows from failures, when calls are allowed, and when a child starts again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.failures import FailureClass
+from supervisor.policy import (
+    CONSEQUENCES,
+    Consequence,
+    WorkerMove,
+    call_allowed_at,
+    endpoint_wait_seconds,
+    gives_up,
+    settled_class,
+)
+from supervisor.record import WorkerRecord
+from supervisor.refusals import refusal
+from supervisor.restart import RestartHistory, after_failure, backoff_seconds
+from supervisor.retry_after import retry_after_seconds
+
+NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.spec("POOL-19")
+def test_every_class_that_is_settled_has_its_consequence():
+    assert set(CONSEQUENCES) == set(FailureClass) - {FailureClass.REFUSED_REQUEST}
+
+
+@pytest.mark.spec("POOL-19")
+@pytest.mark.parametrize("kind", ["rate_limited", "quota", "auth", "config", "network"])
+def test_a_failure_of_endpoint_or_roster_is_none_of_the_task(kind: str):
+    assert not CONSEQUENCES[FailureClass(kind)].counts
+
+
+@pytest.mark.spec("POOL-19")
+@pytest.mark.parametrize("kind", ["timeout", "server", "content", "context_length"])
+def test_the_other_failures_count(kind: str):
+    assert CONSEQUENCES[FailureClass(kind)].counts
+
+
+@pytest.mark.spec("POOL-19")
+def test_only_auth_and_config_park_the_worker():
+    parking = {kind for kind, consequence in CONSEQUENCES.items() if consequence.worker is WorkerMove.PARK}
+    assert parking == {FailureClass.AUTH, FailureClass.CONFIG}
+
+
+def test_a_refused_request_is_the_rosters_fault_until_the_endpoint_has_answered_once():
+    assert settled_class(FailureClass.REFUSED_REQUEST, has_answered=False) is FailureClass.CONFIG
+    assert settled_class(FailureClass.REFUSED_REQUEST, has_answered=True) is FailureClass.CONTENT
+    assert settled_class(FailureClass.AUTH, has_answered=True) is FailureClass.AUTH
+
+
+def test_a_worker_gives_up_at_max_failures_or_at_once_where_trying_again_is_vain():
+    counting = Consequence(counts=True, worker=WorkerMove.GO_ON)
+    assert [gives_up(counting, failures=n, max_failures=3) for n in (1, 2, 3, 4)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert gives_up(CONSEQUENCES[FailureClass.CONTEXT_LENGTH], failures=1, max_failures=3)
+    assert not gives_up(CONSEQUENCES[FailureClass.NETWORK], failures=0, max_failures=1)
+
+
+@pytest.mark.spec("POOL-19")
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("0", 0),
+        ("7", 7),
+        ("7.5", 7.5),
+        ("-5", 0),
+        ("899", 899),
+        ("99999999999", 900),
+        ("inf", 900),
+        ("1e300", 900),
+        ("nan", None),
+        ("soon", None),
+        ("", None),
+        (None, None),
+        ("9" * 500, None),
+        ("Sun, 29 Nov 2026 12:00:30 GMT", 30),
+        ("Sun, 29 Nov 2026 11:00:00 GMT", 0),
+        ("Fri, 29 Nov 2999 12:00:00 GMT", 900),
+        ("Sun, 29 Nov 99999999 12:00:00 GMT", None),
+    ],
+)
+def test_retry_after_is_read_as_seconds_or_date_and_bounded(header, seconds):
+    assert retry_after_seconds(header, NOW) == seconds
+
+
+@given(st.text())
+def test_no_retry_after_header_breaks_the_reader(header: str):
+    seconds = retry_after_seconds(header, NOW)
+    assert seconds is None or 0 <= seconds <= 900
+
+
+@given(
+    st.sampled_from(list(FailureClass)),
+    st.none() | st.floats(0, 900),
+    st.integers(0, 10_000),
+    st.floats(0, 1),
+)
+def test_the_wait_for_an_endpoint_is_at_least_what_it_asked_for_and_bounded(kind, asked, troubles, jitter):
+    wait = endpoint_wait_seconds(kind, retry_after_seconds=asked, troubles=troubles, jitter=jitter)
+    assert (asked or 0) <= wait <= 900
+    assert wait >= 2
+
+
+@pytest.mark.spec("POOL-19")
+@pytest.mark.parametrize(
+    ("status", "error", "kind"),
+    [
+        (400, {}, "refused_request"),
+        (400, {"code": "context_length_exceeded"}, "context_length"),
+        (400, {"type": "exceed_context_size_error"}, "context_length"),
+        (400, {"message": "This model's maximum context length is 8192 tokens"}, "context_length"),
+        (400, {"code": "content_filter"}, "content"),
+        (400, "text", "refused_request"),
+        (400, None, "refused_request"),
+        (400, {"code": ["x"], "message": {"a": 1}}, "refused_request"),
+        (413, {}, "context_length"),
+        (422, {}, "refused_request"),
+        (401, {}, "auth"),
+        (403, {}, "auth"),
+        (402, {}, "quota"),
+        (404, {}, "config"),
+        (405, {}, "config"),
+        (301, {}, "config"),
+        (307, {}, "config"),
+        (408, {}, "timeout"),
+        (504, {}, "timeout"),
+        (429, {}, "rate_limited"),
+        (429, {"code": "insufficient_quota"}, "quota"),
+        (500, {}, "server"),
+        (503, {}, "server"),
+        (599, {}, "server"),
+    ],
+)
+def test_a_status_is_told_apart(status, error, kind):
+    failure = refusal(status, error, retry_after_seconds=3.0)
+    assert (failure.kind, failure.retry_after_seconds) == (kind, 3.0)
+    assert str(status) in failure.detail
+
+
+def test_the_endpoints_words_are_not_kept():
+    failure = refusal(
+        400, {"message": "your key sk-secret is odd", "code": "sk-secret"}, retry_after_seconds=None
+    )
+    assert "sk-secret" not in str(failure)
+
+
+@pytest.mark.spec("POOL-12")
+@given(st.lists(st.integers(0, 20_000).map(float), max_size=200), st.integers(1, 10))
+def test_no_hour_holds_more_calls_than_the_cap(wishes, cap):
+    record = WorkerRecord()
+    made = []
+    now = 0.0
+    for wish in sorted(wishes):
+        now = max(now, wish)
+        now = record.call_allowed_at(now, cap)
+        record.count_call(now)
+        made.append(now)
+    for first, last in zip(made, made[cap:], strict=False):
+        assert last - first >= 3_600
+
+
+@pytest.mark.spec("POOL-12")
+def test_a_call_is_allowed_at_once_below_the_cap_and_an_hour_after_the_first_at_it():
+    assert call_allowed_at([], now=5.0, max_calls_per_hour=1) == 5.0
+    assert call_allowed_at([5.0, 10.0], now=20.0, max_calls_per_hour=3) == 20.0
+    assert call_allowed_at([5.0, 10.0, 15.0], now=20.0, max_calls_per_hour=3) == 3_605.0
+
+
+@pytest.mark.spec("SUP-2")
+@given(st.integers(0, 10**9), st.floats(0, 1))
+def test_the_back_off_of_a_restart_lies_between_one_and_sixty_seconds(attempt, jitter):
+    assert 1 <= backoff_seconds(attempt, jitter=jitter, first=1.0, maximum=60.0) <= 60
+
+
+@pytest.mark.spec("SUP-2")
+def test_the_back_off_doubles_and_jitter_spreads_it():
+    assert [backoff_seconds(n, jitter=0.5, first=1.0, maximum=60.0) for n in (1, 2, 3, 6, 7, 8)] == [
+        1,
+        2,
+        4,
+        32,
+        60,
+        60,
+    ]
+    spread = {backoff_seconds(3, jitter=jitter, first=1.0, maximum=60.0) for jitter in (0.0, 0.5, 1.0)}
+    assert spread == {3.0, 4.0, 5.0}
+
+
+@pytest.mark.spec("SUP-2")
+def test_only_five_quiet_minutes_reset_the_back_off():
+    history = RestartHistory(failures=4)
+    short, delay = after_failure(history, started_at=0.0, now=299.0, jitter=0.5)
+    assert (short.failures, delay) == (5, 16.0)
+    quiet, delay = after_failure(history, started_at=0.0, now=300.0, jitter=0.5)
+    assert (quiet.failures, delay) == (1, 1.0)
+
+
+@pytest.mark.spec("SUP-7")
+def test_the_sixth_restart_within_five_minutes_is_refused():
+    history = RestartHistory()
+    now = 0.0
+    for _ in range(5):
+        history, delay = after_failure(history, started_at=now, now=now, jitter=0.5)
+        assert delay is not None
+        now += delay
+    assert after_failure(history, started_at=now, now=now, jitter=0.5)[1] is None
+    assert after_failure(history, started_at=now, now=299.0, jitter=0.5)[1] is None
+    assert after_failure(history, started_at=now, now=302.0, jitter=0.5)[1] is not None
+
+
+def test_failures_are_remembered_for_the_latest_tasks_only():
+    record = WorkerRecord()
+    for task_id in range(1, 2_001):
+        record.count_failure(task_id)
+    assert record.count_failure(2_000) == 2
+    assert record.count_failure(1) == 1
+    assert len(record.failures) == 1_000
+
+
+def test_now_is_taken_as_an_argument_and_not_from_the_clock():
+    later = NOW + timedelta(seconds=10)
+    assert retry_after_seconds("Sun, 29 Nov 2026 12:00:30 GMT", later) == 20

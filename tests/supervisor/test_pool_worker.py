@@ -1,0 +1,414 @@
+"""One worker's loop, at a board and a model in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import structlog
+import trio
+from fake_board import CHANCE, FakeBoard, ScriptedModel, connections, taking
+
+from supervisor.board_errors import BoardAwayError, BoardBusyError, CallRefusedError, WorkerRefusedError
+from supervisor.failures import FailureClass, ModelCallError
+from supervisor.record import WorkerRecord
+from supervisor.roster import Worker
+from supervisor.stop import Stop
+from supervisor.worker import WorkerLoop
+
+POLL = 10.0
+
+
+@asynccontextmanager
+async def working(
+    board: FakeBoard,
+    model: ScriptedModel,
+    *,
+    record: WorkerRecord | None = None,
+    stop: Stop | None = None,
+    **fields: object,
+) -> AsyncIterator[WorkerRecord]:
+    """A worker at work; it is stopped, and must end by itself, when the block ends."""
+    record = record or WorkerRecord()
+    stop = stop or Stop()
+    worker = Worker(name="w", model="m", base_url="http://127.0.0.1:1/v1", **fields)
+    loop = WorkerLoop(worker, record, stop, connections(board, model), CHANCE, POLL)
+    with trio.fail_after(1_000_000):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loop.run)
+            yield record
+            stop.request()
+    assert board.connections == 0
+
+
+def failure(kind: str, wait: float | None = None) -> ModelCallError:
+    return ModelCallError(FailureClass(kind), "a detail", retry_after_seconds=wait)
+
+
+@pytest.mark.spec("POOL-9")
+async def test_a_task_is_claimed_answered_and_submitted(autojump_clock):
+    board, model = FakeBoard(tasks=2), ScriptedModel("one", "two")
+    async with working(board, model) as record:
+        await trio.sleep(1)
+    assert [(task.status, task.result) for task in board.tasks.values()] == [
+        ("submitted", "one"),
+        ("submitted", "two"),
+    ]
+    assert record.held == set()
+
+
+@pytest.mark.spec("POOL-7")
+async def test_an_idle_worker_asks_the_board_at_its_interval_and_the_model_never(autojump_clock):
+    board, model = FakeBoard(), ScriptedModel()
+    async with working(board, model):
+        await trio.sleep(POLL * 10 + 1)
+    assert board.calls.count(("w", "claim_next")) == 11
+    assert model.calls == []
+
+
+async def test_after_a_task_the_worker_asks_again_at_once(autojump_clock):
+    board, model = FakeBoard(tasks=3), ScriptedModel(taking(1))
+    async with working(board, model):
+        await trio.sleep(POLL / 2)
+    assert model.calls == [0, 1, 2]
+
+
+@pytest.mark.spec("POOL-8")
+async def test_on_start_a_worker_releases_what_it_still_holds_and_names_the_ids(autojump_clock):
+    board, model = FakeBoard(tasks=2), ScriptedModel(taking(5))
+    for task_id in (1, 2):
+        board.claim(task_id, "w")
+    with structlog.testing.capture_logs() as logs:
+        async with working(board, model):
+            await trio.sleep(1)
+    assert board.tasks[2].releases == [("left over from an earlier run of the pool", False, None)]
+    assert [line["task_ids"] for line in logs if line["event"] == "leftovers_released"] == [[1, 2]]
+
+
+@pytest.mark.spec("POOL-10")
+@pytest.mark.parametrize("kind", ["content", "timeout", "server"])
+async def test_a_failure_that_counts_releases_the_task_with_the_cool_down(autojump_clock, kind: str):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure(kind))
+    async with working(board, model, cooldown_seconds=77):
+        await trio.sleep(5)
+    assert board.tasks[1].releases == [(f"{kind}: a detail", True, 77)]
+    assert len(model.calls) == 1
+
+
+@pytest.mark.spec("POOL-19")
+@pytest.mark.parametrize("kind", ["rate_limited", "quota", "network"])
+async def test_a_failure_of_the_endpoint_counts_for_nothing_and_the_worker_waits(autojump_clock, kind: str):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure(kind), "fine")
+    async with working(board, model) as record:
+        await trio.sleep(1.5)
+        assert board.tasks[1].releases == [(f"{kind}: a detail", False, None)]
+        assert record.state == "waiting: endpoint"
+        await trio.sleep(100)
+    assert board.tasks[1].status == "submitted"
+    assert model.calls[1] - model.calls[0] >= 2
+    assert record.failures == {}
+
+
+@pytest.mark.spec("POOL-19")
+async def test_the_wait_that_an_endpoint_asks_for_is_kept(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure("rate_limited", wait=500), "fine")
+    async with working(board, model):
+        await trio.sleep(600)
+    assert model.calls == [0, 500]
+
+
+async def test_an_endpoint_that_stays_down_is_asked_less_and_less(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure("network"))
+    async with working(board, model, max_calls_per_hour=1000):
+        await trio.sleep(63)
+    assert model.calls == [0, 2, 6, 14, 30, 62]
+
+
+@pytest.mark.spec("POOL-19")
+@pytest.mark.parametrize("kind", ["auth", "config", "refused_request"])
+async def test_a_failure_of_key_or_roster_parks_the_worker_and_frees_the_task(autojump_clock, kind: str):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure(kind))
+    async with working(board, model) as record:
+        await trio.sleep(10_000)
+    shown = "config" if kind == "refused_request" else kind
+    assert record.parked == f"{shown}: a detail"
+    assert board.tasks[1].releases == [(f"{shown}: a detail", False, None)]
+    assert len(model.calls) == 1
+
+
+async def test_a_refused_request_after_a_good_answer_is_the_tasks_failure(autojump_clock):
+    board, model = FakeBoard(tasks=2), ScriptedModel("fine", failure("refused_request"))
+    async with working(board, model) as record:
+        await trio.sleep(5)
+    assert record.parked is None
+    assert board.tasks[2].releases == [("content: a detail", True, 900)]
+
+
+@pytest.mark.spec("POOL-11")
+async def test_after_max_failures_on_a_task_the_worker_asks_for_help_once_and_leaves_it(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure("content"))
+    async with working(board, model, max_failures=3, cooldown_seconds=10):
+        await trio.sleep(1_000)
+    task = board.tasks[1]
+    assert len(model.calls) == 3
+    assert task.messages == [
+        "w failed at this task 3 times and leaves it. Class of the last failure: content."
+    ]
+    assert [failed for _, failed, _ in task.releases] == [True, True, True]
+    assert task.status == "open"
+
+
+@pytest.mark.spec("POOL-11")
+async def test_help_is_asked_for_while_the_task_is_still_held(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure("content"))
+    async with working(board, model, max_failures=1):
+        await trio.sleep(5)
+    tools = [tool for _, tool in board.calls]
+    assert tools.index("ask_for_help") < tools.index("release_task")
+
+
+@pytest.mark.spec("POOL-19")
+async def test_a_brief_too_long_for_the_model_asks_for_help_at_once(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure("context_length"))
+    async with working(board, model, max_failures=3):
+        await trio.sleep(5)
+    assert board.tasks[1].messages == [
+        "w failed at this task once and leaves it. Class of the last failure: context_length."
+    ]
+    assert board.tasks[1].releases == [("context_length: a detail", True, 900)]
+
+
+async def test_failures_are_counted_per_task_and_forgotten_after_success(autojump_clock):
+    board, model = FakeBoard(tasks=2), ScriptedModel(failure("content"), failure("content"), "fine")
+    async with working(board, model, max_failures=2, cooldown_seconds=10) as record:
+        await trio.sleep(100)
+    assert [task.status for task in board.tasks.values()] == ["submitted", "submitted"]
+    assert record.failures == {}
+
+
+async def test_a_help_request_that_the_board_refuses_does_not_keep_the_task(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure("content"))
+    board.faults["ask_for_help"] = [CallRefusedError("too_large")]
+    async with working(board, model, max_failures=1):
+        await trio.sleep(5)
+    assert board.held() == []
+
+
+async def test_an_answer_that_the_board_refuses_is_a_failure(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel("odd")
+    board.faults["submit_result"] = [CallRefusedError("invalid")]
+    async with working(board, model):
+        await trio.sleep(5)
+    assert board.tasks[1].releases == [("content: the board does not take the answer (invalid)", True, 900)]
+
+
+@pytest.mark.spec("POOL-12")
+async def test_at_the_hourly_cap_the_worker_waits_and_says_so_once(autojump_clock):
+    board, model = FakeBoard(tasks=5), ScriptedModel()
+    with structlog.testing.capture_logs() as logs:
+        async with working(board, model, max_calls_per_hour=2) as record:
+            await trio.sleep(3_599)
+            assert len(model.calls) == 2
+            assert record.state == "waiting: hourly_cap"
+            assert board.held() == []
+            await trio.sleep(2)
+            assert len(model.calls) == 4
+    assert [line["cause"] for line in logs if line["event"] == "worker_waits"] == ["hourly_cap", "hourly_cap"]
+
+
+@pytest.mark.spec("POOL-12")
+async def test_a_new_life_of_a_worker_does_not_reset_its_cap(autojump_clock):
+    board, model, record = FakeBoard(tasks=5), ScriptedModel(), WorkerRecord()
+    for _ in range(3):
+        async with working(board, model, record=record, max_calls_per_hour=2):
+            await trio.sleep(10)
+    assert len(model.calls) == 2
+
+
+@pytest.mark.spec("POOL-18")
+async def test_as_many_tasks_at_once_as_the_roster_says_and_no_more(autojump_clock):
+    board, model = FakeBoard(tasks=5), ScriptedModel(taking(3))
+    async with working(board, model, concurrency=2):
+        await trio.sleep(100)
+    assert model.most_running == 2
+    assert model.calls == [0, 0, 3, 3, 6]
+
+
+@pytest.mark.spec("POOL-13")
+async def test_a_lost_reply_to_a_submit_is_cleared_up_without_asking_the_model_again(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel("one")
+    board.lost["submit_result"] = 1
+    async with working(board, model):
+        await trio.sleep(100)
+    assert board.tasks[1].result == "one"
+    assert [tool for _, tool in board.calls].count("submit_result") == 1
+    assert ("w", "read_task") in board.calls
+    assert len(model.calls) == 1
+
+
+@pytest.mark.spec("POOL-13")
+async def test_an_answer_that_did_not_arrive_is_submitted_again(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel("one")
+    board.faults["submit_result"] = [BoardAwayError("away"), BoardAwayError("away"), BoardBusyError(3)]
+    async with working(board, model):
+        await trio.sleep(100)
+    assert board.tasks[1].result == "one"
+    assert len(model.calls) == 1
+
+
+async def test_a_task_taken_away_meanwhile_is_let_go(autojump_clock):
+    board, model = FakeBoard(tasks=2), ScriptedModel(taking(2, "one"), "two")
+    async with working(board, model):
+        await trio.sleep(1)
+        board.tasks[1].status = "cancelled"
+        await trio.sleep(5)
+    assert board.tasks[1].result is None
+    assert board.tasks[2].result == "two"
+
+
+async def test_a_board_that_is_away_is_waited_for_and_nobody_is_parked(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel()
+    board.open_faults = [BoardAwayError("away")] * 20
+    with structlog.testing.capture_logs() as logs:
+        async with working(board, model) as record:
+            await trio.sleep(10)
+            assert record.state == "waiting: board"
+            await trio.sleep(3_600)
+    assert record.parked is None
+    assert board.tasks[1].status == "submitted"
+    waits = [line["wait_seconds"] for line in logs if line["event"] == "board_away"]
+    assert waits[:6] == [1, 2, 4, 8, 16, 30]
+
+
+async def test_a_board_that_goes_away_in_between_is_waited_for_on_the_same_connection(autojump_clock):
+    board, model = FakeBoard(), ScriptedModel()
+    board.faults["claim_next"] = [BoardAwayError("away")] * 3
+    with structlog.testing.capture_logs() as logs:
+        async with working(board, model):
+            await trio.sleep(8)
+            board.tasks.update(FakeBoard(tasks=1).tasks)
+            await trio.sleep(12)
+    assert board.tasks[1].status == "submitted"
+    assert "board_back" in [line["event"] for line in logs]
+
+
+async def test_a_claim_whose_reply_was_lost_is_found_out_and_released(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel()
+    board.lost["claim_next"] = 1
+    async with working(board, model):
+        await trio.sleep(100)
+    assert board.tasks[1].claims == 2
+    assert [failed for _, failed, _ in board.tasks[1].releases] == [False]
+    assert board.tasks[1].status == "submitted"
+
+
+async def test_what_is_in_hand_is_not_released_when_the_board_comes_back(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel(taking(60))
+    async with working(board, model, concurrency=2):
+        await trio.sleep(1)
+        board.faults["claim_next"] = [BoardAwayError("away")]
+        await trio.sleep(100)
+    assert board.tasks[1].releases == []
+    assert board.tasks[1].status == "submitted"
+
+
+@pytest.mark.parametrize("place", ["open", "whoami", "claim_next"])
+async def test_a_board_that_does_not_take_the_worker_parks_it(autojump_clock, place: str):
+    board, model = FakeBoard(tasks=1), ScriptedModel()
+    refused = WorkerRefusedError("the board does not know this worker's token (401)")
+    if place == "open":
+        board.open_faults = [refused]
+    else:
+        board.faults[place] = [refused]
+    async with working(board, model) as record:
+        await trio.sleep(100)
+    assert record.parked == str(refused)
+    assert model.calls == []
+
+
+async def test_a_refusal_while_a_task_runs_parks_the_worker_too(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel()
+    board.faults["submit_result"] = [WorkerRefusedError("401")]
+    async with working(board, model) as record:
+        await trio.sleep(100)
+    assert record.parked == "401"
+    assert record.held == {1}
+
+
+async def test_the_leaders_token_is_no_workers(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel()
+    board.role = "leader"
+    async with working(board, model) as record:
+        await trio.sleep(100)
+    assert record.parked == "the token is not a worker's"
+    assert board.tasks[1].claims == 0
+
+
+async def test_a_board_that_asks_for_fewer_calls_is_obeyed(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel()
+    board.faults["claim_next"] = [BoardBusyError(42)]
+    async with working(board, model):
+        await trio.sleep(41)
+        assert board.tasks[1].claims == 0
+        await trio.sleep(2)
+        assert board.tasks[1].claims == 1
+
+
+@pytest.mark.spec("SUP-4")
+async def test_a_stop_lets_a_running_call_end_and_claims_nothing_more(autojump_clock):
+    board, model, stop = FakeBoard(tasks=2), ScriptedModel(taking(3)), Stop()
+    async with working(board, model, stop=stop):
+        await trio.sleep(1)
+        stop.request()
+    assert [task.status for task in board.tasks.values()] == ["submitted", "open"]
+    assert trio.current_time() == 3
+
+
+@pytest.mark.spec("SUP-4", "SUP-5")
+async def test_a_cut_cancels_the_model_call_only_and_releases_over_the_open_connection(autojump_clock):
+    board, model, stop = FakeBoard(tasks=1), ScriptedModel(taking(1_000)), Stop()
+    async with working(board, model, stop=stop) as record:
+        await trio.sleep(1)
+        stop.cut()
+    assert board.tasks[1].releases == [("the pool is stopping", False, None)]
+    assert record.failures == {}
+    assert trio.current_time() == 1
+
+
+async def test_a_claim_that_arrives_during_the_stop_is_given_back_without_a_call(autojump_clock):
+    board, model, stop = FakeBoard(tasks=1), ScriptedModel(), Stop()
+
+    async def slowly(_: FakeBoard) -> None:
+        await trio.sleep(5)
+
+    board.faults["claim_next"] = [slowly]
+    async with working(board, model, stop=stop):
+        await trio.sleep(1)
+        stop.request()
+    assert board.tasks[1].releases == [("the pool is stopping", False, None)]
+    assert model.calls == []
+
+
+async def test_a_claim_whose_reply_is_lost_during_the_stop_is_released_before_leaving(autojump_clock):
+    board, model, stop = FakeBoard(tasks=1), ScriptedModel(), Stop()
+    board.lost["claim_next"] = 1
+    async with working(board, model, stop=stop):
+        await trio.sleep(1)
+        stop.request()
+    assert board.held() == []
+    assert board.tasks[1].releases == [("the pool is stopping", False, None)]
+
+
+@pytest.mark.spec("POOL-14")
+async def test_no_log_line_holds_a_title_or_an_answer(autojump_clock):
+    board, model = FakeBoard(tasks=2), ScriptedModel("secret answer", failure("content"))
+    board.lost["submit_result"] = 1
+    with structlog.testing.capture_logs() as logs:
+        async with working(board, model, max_failures=1, system_prompt="secret prompt"):
+            await trio.sleep(100)
+    assert {"task_claimed", "task_submitted", "model_call_failed", "help_requested"} <= {
+        line["event"] for line in logs
+    }
+    assert "title" not in repr(logs)
+    assert "secret" not in repr(logs)
