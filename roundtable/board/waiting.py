@@ -47,18 +47,16 @@ class WaitingRoom:
         self._deliveries: dict[str, _Delivery] = {}
         self._shared: dict[tuple[str, str], _Shared] = {}
 
-    async def claim_next(
-        self, caller: Agent, command: ClaimNext, wait_seconds: int, arrived: Now
-    ) -> dict[str, Any]:
-        """The next task for the caller, waiting for one so long; `{"task": null}` if there is none by then.
+    async def claim_next(self, caller: Agent, command: ClaimNext, arrived: Now) -> dict[str, Any]:
+        """The next task for the caller, waiting for one as long as it says; `{"task": null}` if there is none by then.
 
         The answer has to be followed by `answered`. Cancelled, it holds no claim and no place in line. Raises
         BoardError.
         """
-        deadline = trio.current_time() + wait_seconds
+        deadline = trio.current_time() + command.wait_seconds
         key = command.idempotency_key
         if key is None:
-            return await self._claim(caller, command, deadline, arrived, is_waiting=wait_seconds > 0)
+            return await self._claim(caller, command, deadline, arrived, is_waiting=command.wait_seconds > 0)
         while (under_way := self._shared.get((caller.name, key))) is not None:
             with trio.move_on_at(deadline) as scope:
                 await under_way.done.wait()
@@ -69,19 +67,17 @@ class WaitingRoom:
                 return NOTHING
         shared = self._shared[caller.name, key] = _Shared()
         try:
-            reply = await self._claim(caller, command, deadline, arrived, is_waiting=wait_seconds > 0)
+            reply = await self._claim(caller, command, deadline, arrived, is_waiting=command.wait_seconds > 0)
             shared.reply = reply if reply["task"] is not None else None
             return reply
         finally:
             del self._shared[caller.name, key]
             shared.done.set()
 
-    async def wait_for_updates(
-        self, caller: Agent, command: WaitForUpdates, wait_seconds: int, arrived: Now
-    ) -> dict[str, Any]:
-        """What concerns the caller since its cursor, waiting for it so long. Raises BoardError."""
-        deadline = trio.current_time() + wait_seconds
-        asking = replace(command, waits=wait_seconds > 0)
+    async def wait_for_updates(self, caller: Agent, command: WaitForUpdates, arrived: Now) -> dict[str, Any]:
+        """What concerns the caller since its cursor, waiting for it as long as the command says. Raises BoardError."""
+        deadline = trio.current_time() + command.wait_seconds
+        asking = replace(command, waits=command.wait_seconds > 0)
         with self._board.waits.listener(caller) as wait:
             while True:
                 reply: dict[str, Any] = dict(

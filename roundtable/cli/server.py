@@ -72,19 +72,25 @@ async def open_server(
         executor = Executor(
             open_database(settings.db_path),
             directory,
-            Limits(settings.claims_per_worker, settings.rate_limit_per_minute),
+            Limits(
+                settings.claims_per_worker,
+                settings.rate_limit_per_minute,
+                settings.lease_seconds,
+                settings.waits_per_token,
+            ),
             lambda: secrets.token_urlsafe(CLAIM_ID_BYTES),
         )
         try:
             executor.start(clock())
             async with open_board(executor, clock) as board:
-                endpoint = Endpoint(board, settings.rate_limit_per_minute)
+                stopping = trio.Event()
+                endpoint = Endpoint(board, settings.rate_limit_per_minute, stopping)
                 limits = _web_limits(settings)
                 doors = Doors(
                     endpoint,
                     limits,
                     ready=board.probe,
-                    stopping=trio.Event(),
+                    stopping=stopping,
                     has_stopped=lambda: board.has_stopped,
                 )
                 async with endpoint.run(), serving(doors, listeners, limits) as served:

@@ -104,6 +104,7 @@ class ClaimNext(Command[replies.Brief | replies.Nothing]):
     """With `waits`, an empty answer is no decision yet: it leaves no audit row."""
 
     idempotency_key: str | None = None
+    wait_seconds: int = 0
     waits: bool = False
 
 
@@ -180,6 +181,7 @@ class WaitForUpdates(Command[replies.News]):
     """With `waits`, nothing new is no decision yet: it leaves no audit row."""
 
     cursor: str | None = None
+    wait_seconds: int = limits.WAIT_SECONDS_DEFAULT
     waits: bool = False
 
 

@@ -14,6 +14,8 @@ from roundtable.rules.model import utc_text
 from roundtable.store import tasks
 from roundtable.store.unit import Unit
 
+_NOT_ASKED = frozenset({"idempotency_key", "wait_seconds", "waits"})
+
 
 @dataclass(frozen=True, slots=True)
 class Replay:
@@ -31,7 +33,7 @@ def key_of(command: Command[Any]) -> str | None:
 def fingerprint(command: Command[Any]) -> str:
     """A hash over what was asked: without the key itself, and without how long the caller would wait."""
     fields = asdict(cast(Any, command))
-    asked = {name: value for name, value in fields.items() if name not in {"idempotency_key", "waits"}}
+    asked = {name: value for name, value in fields.items() if name not in _NOT_ASKED}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 

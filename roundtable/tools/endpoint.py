@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
+import trio
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -30,8 +31,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from roundtable import __version__
 from roundtable.board.actor import Board
+from roundtable.board.waiting import WaitingRoom
 from roundtable.rules.agents import Agent
-from roundtable.rules.commands import RecordRefusal
+from roundtable.rules.commands import ClaimNext, Command, RecordRefusal, WaitForUpdates
 from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, echo, invalid
 from roundtable.rules.limits import RATE_WINDOW_SECONDS, RESERVED_CALLS
 from roundtable.rules.model import Now
@@ -47,8 +49,12 @@ UNKNOWN_TOOL: Final = "(unknown)"
 """What the audit calls a tool that does not exist: the name a client made up could carry anything."""
 MALFORMED: Final = "(malformed)"
 
-LANDS_WORK: Final = frozenset({"submit_result", "release_task"})
+LANDS_WORK: Final = frozenset({"submit_result", "release_task", "renew_claim"})
 """These may use the calls kept in reserve."""
+
+_WAITING: Final = ("claim_next", "wait_for_updates")
+_CLAIM: Final = "roundtable.claim_id"
+"""Where a request's scope keeps the claim that its answer carries."""
 
 BODY_BYTES: Final = 1 << 20
 
@@ -66,8 +72,11 @@ class _Caller:
 class Endpoint:
     """An ASGI application for POST /mcp behind the doors, which have put the agent into the scope."""
 
-    def __init__(self, board: Board, calls_per_minute: int) -> None:
+    def __init__(self, board: Board, calls_per_minute: int, stopping: trio.Event) -> None:
+        """`stopping` is set when the server takes no further request: then every wait gives its empty answer."""
         self._board = board
+        self._room = WaitingRoom(board)
+        self._stopping = stopping
         self._calls_per_minute = calls_per_minute
         self._windows: dict[str, RateWindow] = {}
         server: Server[Any] = Server(
@@ -87,16 +96,30 @@ class Endpoint:
     async def run(self) -> AsyncIterator[None]:
         """Take requests for as long as the context lasts. The body's own exceptions come out as they are."""
         failure: BaseException | None = None
-        async with self._quick.run(), self._streaming.run():
+        async with self._quick.run(), self._streaming.run(), trio.open_nursery() as nursery:
+            nursery.start_soon(self._end_waits)
             try:
                 yield
             except BaseException as error:
-                failure = error  # raised outside the SDK's task groups, which would wrap it
+                failure = error  # raised outside the task groups, which would wrap it
+            nursery.cancel_scope.cancel()
         if failure is not None:
             raise failure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["arrived"] = self._board.clock()
+        try:
+            await self._transport(scope, receive, send)
+        finally:
+            claim_id = scope.get(_CLAIM)
+            if claim_id is not None:
+                self._room.answered(claim_id, is_handed_over=scope["state"]["handover"].given)
+
+    async def _end_waits(self) -> None:
+        await self._stopping.wait()
+        self._board.waits.end_all()
+
+    async def _transport(self, scope: Scope, receive: Receive, send: Send) -> None:
         message = _tool_call(scope["body"])
         if message is None:
             await self._streaming.handle_request(scope, receive, send)
@@ -104,7 +127,8 @@ class Endpoint:
         if not isinstance(message.get("params"), Mapping | None):
             # such a call would be refused before it is rated and audited, in words that quote it
             receive = _replaced(json.dumps({**message, "params": {}}).encode(), receive)
-        await self._quick.handle_request(scope, receive, send)
+        transport = self._streaming if _may_wait(message) else self._quick
+        await transport.handle_request(scope, receive, send)
 
     async def _list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         del params
@@ -151,11 +175,24 @@ class Endpoint:
         except Exception:
             return await self._refuse(caller, tool.name, _fault(caller, tool.name), params.arguments)
         try:
-            return success(tool, await self._board.ask(caller.agent, tool.name, command, caller.arrived))
+            return success(tool, await self._ask(ctx, caller, tool, command))
         except BoardError as error:
             return refusal(error)
         except Exception:
             return refusal(_fault(caller, tool.name))
+
+    async def _ask(self, ctx: Context, caller: _Caller, tool: Tool, command: Command[Any]) -> dict[str, Any]:
+        match command:
+            case ClaimNext():
+                reply = await self._room.claim_next(caller.agent, command, caller.arrived)
+                if ctx.request is not None and reply["task"] is not None:
+                    # until the answer is out, the claim may have to be taken back
+                    ctx.request.scope[_CLAIM] = reply["claim_id"]
+                return reply
+            case WaitForUpdates():
+                return await self._room.wait_for_updates(caller.agent, command, caller.arrived)
+            case _:
+                return dict(await self._board.ask(caller.agent, tool.name, command, caller.arrived))
 
     async def _refuse(
         self, caller: _Caller, name: str, error: BoardError, arguments: object
@@ -207,6 +244,12 @@ def _tool_call(body: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) and message.get("method") == "tools/call" else None
+
+
+def _may_wait(message: Mapping[str, Any]) -> bool:
+    """Whether a client that hangs up has to be noticed, which the quick transport does not."""
+    params = message.get("params")
+    return isinstance(params, Mapping) and params.get("name") in _WAITING
 
 
 def _replaced(body: bytes, receive: Receive) -> Receive:
