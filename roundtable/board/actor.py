@@ -34,6 +34,7 @@ BATCH_CALLS = 256
 """The most calls that one transaction takes: a caller waits for the whole of its batch."""
 
 SWEEP_RETRY_SECONDS = 5.0
+HEAD_LOG_SECONDS = 86_400.0
 
 Run = Callable[[Callable[[], Executed]], Awaitable[Executed]]
 """How a batch is run: in a thread of the board's own; in tests inline, where a mock clock cannot see threads."""
@@ -199,13 +200,15 @@ async def open_board(executor: Executor, clock: Clock, run: Run | None = None) -
     async with trio.open_nursery() as nursery:
         board = Board(send, nursery, executor, clock)
         nursery.start_soon(_serve, receive, board, executor, run or _thread_runner())
-        sweeping = trio.CancelScope()
-        nursery.start_soon(_sweep, board, executor, sweeping)
+        upkeep = (trio.CancelScope(), trio.CancelScope())
+        nursery.start_soon(_sweep, board, executor, upkeep[0])
+        nursery.start_soon(_log_head, executor, upkeep[1])
         try:
             yield board
         except BaseException as error:
             failure = error
-        sweeping.cancel()
+        for scope in upkeep:
+            scope.cancel()
         # no new senders; the actor ends when those that are queued have been taken
         send.close()
     if failure is not None:
@@ -220,6 +223,14 @@ async def _serve(
             batch = [first, *_queued(receive)]
             executed = await _carry_out(batch, executor, board.clock, run)
             board.after_commit(executed)
+
+
+async def _log_head(executor: Executor, scope: trio.CancelScope) -> None:
+    """Put the end of the audit chain into the log once a day: who keeps the log can tell if the chain was made anew."""
+    with scope:
+        while True:
+            log.info("audit_head", audit_id=executor.head.audit_id, sha256=executor.head.sha256)
+            await trio.sleep(HEAD_LOG_SECONDS)
 
 
 async def _sweep(board: Board, executor: Executor, scope: trio.CancelScope) -> None:

@@ -76,7 +76,7 @@ class Executor:
     """The one that writes.
 
     `trouble` is why the disk cannot be written now, or None. `accepts_claims` is False while the program stops.
-    `next_end_ms` is when, on the board's clock, the next lease or cool-down runs out.
+    `next_end_ms` is when, on the board's clock, the next lease or cool-down runs out; `head` the end of the audit chain.
     """
 
     db: sqlite3.Connection
@@ -87,14 +87,14 @@ class Executor:
     accepts_claims: bool = True
     next_end_ms: int | None = None
     _board_id: str = ""
-    _head: audit.Head = field(init=False)
+    head: audit.Head = field(init=False)
     _presence: Presence = field(init=False)
     _unsettled: bool = False
     _owed: list[audit.Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         (self._board_id,) = self.db.execute("SELECT board_id FROM board").fetchone()
-        self._head = audit.read_head(self.db)
+        self.head = audit.read_head(self.db)
         self._presence = Presence(self.db)
 
     def start(self, now: Now) -> None:
@@ -155,12 +155,12 @@ class Executor:
     def _write_owed(self) -> None:
         self.db.execute("BEGIN IMMEDIATE")
         for entry in self._owed:
-            self._head = audit.append(self.db, self._head, entry)
+            self.head = audit.append(self.db, self.head, entry)
         self.db.execute("COMMIT")
         self._owed.clear()
 
     def _transact(self, batch: Sequence[Call[Any]], now: Now) -> Executed:
-        head, owed = self._head, list(self._owed)
+        head, owed = self.head, list(self._owed)
         executed = Executed([])
         self.db.execute("BEGIN IMMEDIATE")
         for entry in owed:
@@ -181,7 +181,7 @@ class Executor:
             self.db.execute("UPDATE board SET probes = probes + 1")
         next_end_ms = claims.next_end_ms(self.db)
         self.db.execute("COMMIT")
-        self._head = head
+        self.head = head
         self._owed.clear()
         self._unsettled = False
         self.next_end_ms = next_end_ms
@@ -306,7 +306,7 @@ class Executor:
                 self.db.execute("ROLLBACK")
         with suppress(sqlite3.DatabaseError):
             # another tool may have written to the log, and then our end of the chain is not the end
-            self._head = audit.read_head(self.db)
+            self.head = audit.read_head(self.db)
 
 
 def _is_ours(error: sqlite3.DatabaseError) -> bool:
