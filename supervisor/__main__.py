@@ -53,16 +53,16 @@ def _wrong(problems: list[str] | tuple[str, ...]) -> int:
 
 
 async def _run(settings: PoolSettings) -> int:
-    """The first signal drains the pool; a second one ends it at once, whatever is still claimed."""
+    """The first signal drains the pool; a second one ends the process at once, whatever is still claimed."""
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
             stopping = trio.Event()
 
             async def obey_signals() -> None:
-                async for _ in signals:
+                async for number in signals:
                     if stopping.is_set():
-                        log.warning("stopped_at_once")
-                        nursery.cancel_scope.cancel()
+                        os._exit(128 + number)
+                    log.info("pool_stopping", signal=signal.Signals(number).name)
                     stopping.set()
 
             nursery.start_soon(obey_signals)

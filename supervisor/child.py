@@ -10,6 +10,7 @@ import trio
 
 _NOT_A_CRASH = (trio.Cancelled, KeyboardInterrupt, GeneratorExit)
 _FRAMES_SHOWN = 6
+_DESCRIPTION_CHARS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ async def run_guarded(child: Callable[[], Awaitable[None]]) -> Crash | None:
         passing = _passing(error)
         if passing is not None:
             raise passing from None
-        return Crash(_described(error))
+        return Crash(_described(error)[:_DESCRIPTION_CHARS])
     return None
 
 

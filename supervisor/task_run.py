@@ -135,6 +135,8 @@ class TaskRun:
                 jitter=self._chance.jitter(),
             )
             record.endpoint_free_at = max(record.endpoint_free_at, trio.current_time() + wait)
+        else:
+            record.troubles = 0
         failures = record.count_failure(task_id) if consequence.counts else 0
         if gives_up(consequence, failures=failures, max_failures=worker.max_failures):
             await self._ask_for_help(task_id, kind, failures)

@@ -262,16 +262,18 @@ def _queued(receive: trio.MemoryReceiveChannel[_Pending]) -> list[_Pending]:
 async def _carry_out(batch: Sequence[_Pending], executor: Executor, clock: Clock, run: Run) -> Executed:
     calls = [pending.call for pending in batch]
     try:
-        executed = await run(lambda: executor.execute(calls, clock()))
-    except Exception:
-        log.exception("fault", calls=len(calls))
-        executed = Executed([Outcome(error=BoardError(Code.INTERNAL, INTERNAL_MESSAGE)) for _ in calls])
-    except BaseException:
+        try:
+            executed = await run(lambda: executor.execute(calls, clock()))
+        except Exception:
+            log.exception("fault", calls=len(calls))
+            executed = Executed([Outcome(error=BoardError(Code.INTERNAL, INTERNAL_MESSAGE)) for _ in calls])
+        for pending, outcome in zip(batch, executed.outcomes, strict=True):
+            pending.decide(outcome)
+    finally:
+        # the callers' wait is shielded: whatever went wrong above, none of them may be left in it
         for pending in batch:
-            pending.decide(Outcome(error=BoardStopped()))
-        raise
-    for pending, outcome in zip(batch, executed.outcomes, strict=True):
-        pending.decide(outcome)
+            if not pending.decided.is_set():
+                pending.decide(Outcome(error=BoardStopped()))
     for told in executed.told:
         log.info(told.event.value, task_id=told.task_id, agent=told.agent, **told.details)
     return executed

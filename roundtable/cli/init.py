@@ -198,6 +198,8 @@ def _notes(settings: Settings) -> list[str]:
 
 def _say(text: str) -> bool:
     """Print the text; whether all of it got out."""
+    if sys.stdout is None:  # the program was started with a closed one
+        return False
     encoding = sys.stdout.encoding or "utf-8"
     try:
         click.echo(text.encode(encoding, "backslashreplace").decode(encoding))

@@ -14,6 +14,7 @@ import trio
 
 from roundtable.config.errors import ConfigError
 from roundtable.store.errors import StoreError
+from supervisor.local_model.errors import LocalModelError
 from supervisor.roster import RosterError
 
 log = structlog.get_logger(__name__)
@@ -35,8 +36,9 @@ def run(work: Work) -> None:
         code = trio.run(_with_signals, work, strict_exception_groups=True)
     except Exception as error:
         code = _tell(error)
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
+    if sys.stdout is not None:  # it is where the program was started with a closed one
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
     raise SystemExit(code)
 
 
@@ -81,7 +83,7 @@ def _problems(error: BaseException) -> tuple[str, ...]:
     match error:
         case ConfigError() | RosterError():
             return error.problems
-        case StoreError():
+        case StoreError() | LocalModelError():
             return (str(error),)
         case OSError():
             return (str(error),)

@@ -11,7 +11,7 @@ import click
 import structlog
 import trio
 
-from roundtable.cli.init import describe, write_configuration
+from roundtable.cli.init import Written, describe, initialise
 from roundtable.cli.running import run
 from roundtable.cli.serve import announce, start_settings, warn
 from roundtable.cli.server import Server, open_server, pool_listener, public_listener
@@ -40,9 +40,7 @@ async def up(stop: trio.Event) -> int:
     """Run board and pool until `stop` is set. Raises ConfigError, RosterError, StoreError, OSError."""
     settings = start_settings()
     if not settings.agents_config.exists():
-        written = write_configuration(settings)
-        click.echo("There is no configuration here yet, so `roundtable init` runs first.\n")
-        click.echo(describe(written, settings))
+        initialise(settings, _first_words)
     file = load_agents(settings.agents_config)
     warn(file.warnings)
     roster = _roster(settings)
@@ -78,6 +76,10 @@ async def open_roundtable(
             yield server
         finally:
             server.board.close_claims()
+
+
+def _first_words(written: Written, settings: Settings) -> str:
+    return f"There is no configuration here yet, so `roundtable init` runs first.\n\n{describe(written, settings)}"
 
 
 def _roster(settings: Settings) -> Roster:

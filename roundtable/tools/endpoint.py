@@ -35,22 +35,18 @@ from roundtable.board.waiting import WaitingRoom
 from roundtable.rules.agents import Agent
 from roundtable.rules.commands import ClaimNext, Command, RecordRefusal, WaitForUpdates
 from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, echo, invalid
-from roundtable.rules.limits import RATE_WINDOW_SECONDS, RESERVED_CALLS
 from roundtable.rules.model import Now
-from roundtable.rules.rate import RateWindow
 from roundtable.rules.roles import refuse_role
 from roundtable.tools.answers import refusal, success
 from roundtable.tools.arguments import mentioned_task_id
 from roundtable.tools.catalogue import BY_NAME, TOOLS, Tool
+from roundtable.tools.rates import CallRates
 
 log = structlog.get_logger(__name__)
 
 UNKNOWN_TOOL: Final = "(unknown)"
 """What the audit calls a tool that does not exist: the name a client made up could carry anything."""
 MALFORMED: Final = "(malformed)"
-
-LANDS_WORK: Final = frozenset({"submit_result", "release_task", "renew_claim"})
-"""These may use the calls kept in reserve."""
 
 _WAITING: Final = ("claim_next", "wait_for_updates")
 _CLAIM: Final = "roundtable.claim_id"
@@ -77,8 +73,7 @@ class Endpoint:
         self._board = board
         self._room = WaitingRoom(board)
         self._stopping = stopping
-        self._calls_per_minute = calls_per_minute
-        self._windows: dict[str, RateWindow] = {}
+        self._rates = CallRates(calls_per_minute)
         server: Server[Any] = Server(
             "roundtable",
             version=__version__,
@@ -137,26 +132,20 @@ class Endpoint:
 
     async def _account(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Every tools/call passes here, whatever its generation: rated first, and on the audit log if it goes no further."""
-        if ctx.method != "tools/call":
-            return await call_next(ctx)
+        if ctx.method != "tools/call" or ctx.request_id is None:
+            return await call_next(ctx)  # a notification of that name asks nothing, and nothing is done
         caller = _caller(ctx)
         params = ctx.params or {}
         named, arguments = params.get("name"), params.get("arguments")
         name = named if isinstance(named, str) and named in BY_NAME else UNKNOWN_TOOL
-        wait_seconds = self._over_limit(caller.agent, name)
-        if wait_seconds is not None:
-            error = BoardError(
-                Code.RATE_LIMITED,
-                f"More than {self._calls_per_minute} calls in a minute. Wait {wait_seconds} s; "
-                f"{' and '.join(sorted(LANDS_WORK))} have some in reserve.",
-                retry_after_seconds=wait_seconds,
-            )
+        try:
+            self._rates.count(caller.agent, name, self._board.clock())
+        except BoardError as error:
             return await self._refuse(caller, name, error, arguments)
         try:
             return await call_next(ctx)
         except ValidationError:
-            error = invalid("malformed params")
-            await self._refuse(caller, MALFORMED, error, arguments)
+            await self._refuse(caller, MALFORMED, invalid("malformed params"), arguments)
             raise
 
     async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
@@ -206,17 +195,6 @@ class Endpoint:
             return refusal(told)
         except Exception:
             return refusal(_fault(caller, name))
-
-    def _over_limit(self, agent: Agent, name: str) -> int | None:
-        """Whole seconds until a call is free again, or None (and the call counts) if one is."""
-        if not self._calls_per_minute:
-            return None
-        window = self._windows.get(agent.name)
-        if window is None:
-            window = self._windows[agent.name] = RateWindow(self._calls_per_minute, RATE_WINDOW_SECONDS)
-        reserve = RESERVED_CALLS if name in LANDS_WORK else 0
-        wait = window.allow(self._board.clock().board_ms / 1000, reserve=reserve)
-        return None if wait is None else max(1, -int(-wait // 1))
 
 
 def _caller(ctx: Context) -> _Caller:

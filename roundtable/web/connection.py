@@ -40,7 +40,9 @@ from roundtable.web.protocol import PlainProtocol
 log = structlog.get_logger(__name__)
 
 RECEIVE_BYTES = 64 * 1024
-STREAM_ERRORS = (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError)
+"""Read at most this at a time."""
+
+STREAM_ERRORS = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 def socket_of(stream: Stream) -> trio.socket.SocketType:
@@ -49,10 +51,10 @@ def socket_of(stream: Stream) -> trio.socket.SocketType:
 
 
 class Connection:
-    """One accepted connection whose peer has been let in.
+    """One accepted connection whose peer has been let in. Making one raises OSError if the client has gone.
 
-    `run` returns when it has ended and every task of it with it; it raises nothing
-    but cancellation. It leaves the stream closed. Raises OSError where the client has gone already.
+    `run` returns when it has ended and every task of it with it. It raises nothing but
+    cancellation, and leaves the stream closed.
     """
 
     def __init__(
@@ -251,7 +253,8 @@ class Connection:
         stream = self._stream
         if isinstance(stream, trio.SocketStream):
             with self._bounded(CLOSE_SECONDS), suppress(OSError, *STREAM_ERRORS):
-                await stream.send_eof()
+                async with self._send_lock:  # behind a write that is under way
+                    await stream.send_eof()
         elif not self._protocol.awaits_body:
             self._reading.cancel()  # TLS cannot end one direction alone, and nothing more is on its way
             return

@@ -110,12 +110,10 @@ class Doors:
     async def _framing(self, knock: Knock) -> Verdict:
         if knock.all(b"transfer-encoding") and knock.all(b"content-length"):
             # Whoever stands in front may go by the other one, and then one request is read as two.
-            knock.distrust_framing()
             return refusal(
                 400, "invalid", "A request has Content-Length or Transfer-Encoding; this one has both."
             )
         if knock.all(b"transfer-encoding") and knock.http_version != "1.1":
-            knock.distrust_framing()
             return refusal(400, "invalid", "Transfer-Encoding is accepted in HTTP/1.1 only.")
         if not knock.path.startswith(b"/"):
             return refusal(400, "invalid", "The target of a request is a path that begins with a slash.")

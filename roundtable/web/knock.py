@@ -20,7 +20,6 @@ class Knock:
         self.agent: Agent | None = None
         self.body = b""
         self.body_is_read = False
-        self._framing_is_doubtful = False
         self._headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             self._headers.setdefault(name.lower(), []).append(value)
@@ -37,15 +36,9 @@ class Knock:
         values = self.all(name)
         return values[0] if len(values) == 1 else None
 
-    def distrust_framing(self) -> None:
-        """Note that it is not certain where this request ends, so that nothing behind it may be read."""
-        self._framing_is_doubtful = True
-
     @property
     def may_have_unread_body(self) -> bool:
         """Whether bytes of this request may still be coming."""
-        if self._framing_is_doubtful:
-            return True
         if self.body_is_read:
             return False
         return bool(self.all(b"transfer-encoding")) or self.content_length not in (None, 0)

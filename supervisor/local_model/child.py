@@ -31,6 +31,12 @@ def _start(
     parameters.cache_ram_mib = 0
     parameters.cache_idle_slots = False
     parameters.verbosity = 2
+    # A model this small repeats itself and copies what it reads for ever; this penalty
+    # (on sequences of tokens that stood before) makes it go on, at temperature 0 too.
+    parameters.sampling.dry_multiplier = 0.8
+    parameters.sampling.dry_base = 1.75
+    parameters.sampling.dry_allowed_length = 4
+    parameters.sampling.dry_penalty_last_n = context_tokens
     # Only the API: no page, no look into other callers' prompts, no website as a caller.
     parameters.ui = False
     parameters.endpoint_slots = False

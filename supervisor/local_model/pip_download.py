@@ -12,6 +12,7 @@ from pathlib import Path
 import trio
 
 from supervisor.local_model.errors import WeightsError
+from supervisor.text import in_one_line
 
 # -P: a folder named pip where the program was started must not be taken for pip.
 THIS_PIP: tuple[str, ...] = (sys.executable, "-P", "-m", "pip")
@@ -80,7 +81,7 @@ def read_reason(output: str) -> str:
     reason = re.sub(r"\x1b\[[0-9;?]*[ -/]*[@-~]", "", reason)
     reason = re.sub(r"(\w://)[^\s/]*@", r"\1", reason)
     reason = re.sub(r"(\w://[^\s?#]*)[?#]\S*", r"\1", reason)
-    return "".join(char for char in reason if char.isprintable())[:_REASON_CHARS]
+    return in_one_line(reason)[:_REASON_CHARS]
 
 
 def _explain(reason: str, requirement: str, python: str) -> str:

@@ -17,12 +17,15 @@ import trio
 
 from supervisor.local_model.errors import LocalExtraError, LocalServerError
 from supervisor.restart import RestartHistory, after_failure
+from supervisor.text import in_one_line
 
 MODEL_NAME = "smollm2-135m-instruct"
 CONTEXT_TOKENS = 4096
 """Per request. The model was made for up to 8,192; a brief needs far fewer."""
 SLOTS = 2
 """Requests answered at a time; further ones queue in the server."""
+THREADS_MAX = 4
+"""More bring nothing to a model of this size."""
 READY_WITHIN_SECONDS = 60.0
 """Loading takes about a second; a cold disk takes longer. Without the bound a stuck start hangs the program."""
 
@@ -62,6 +65,8 @@ class _Child:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=sink,
+                    # Threads that wait must not spin on cores that the others need.
+                    env={**os.environ, "OMP_WAIT_POLICY": "PASSIVE"},
                     # Ctrl-C reaches the whole group; the model has to live until its callers have stopped.
                     start_new_session=True,
                 )
@@ -108,7 +113,7 @@ class _Child:
             lines = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
         if not lines:
             return ""
-        return ": " + "".join(char for char in lines[-1] if char.isprintable()).strip()[:_REASON_CHARS]
+        return ": " + in_one_line(lines[-1])[:_REASON_CHARS]
 
 
 @dataclass(slots=True)
@@ -126,7 +131,9 @@ def require_extra(module: str = "xllamacpp") -> None:
 
 def build_command(weights: Path) -> tuple[str, ...]:
     """The child's command line, but for its port."""
-    threads = os.cpu_count() or 1
+    # Not all cores: threads that compute one token wait for each other hundreds of times, so
+    # beside any other busy program two on two cores were six times slower than one (measured).
+    threads = min(max((os.cpu_count() or 1) // 2, 1), THREADS_MAX)
     # By path and with -P, so that no folder of the user's is taken for a module of ours.
     return (
         *(sys.executable, "-P", str(_CHILD), str(weights), "--alias", MODEL_NAME),

@@ -9,7 +9,7 @@ import stat
 import pytest
 import trio
 
-from tests.acceptance.programs import open_program
+from tests.acceptance.programs import COMMAND, open_program
 from tests.acceptance.seats import sdk_seat
 
 PATIENCE_SECONDS = 60.0
@@ -69,3 +69,15 @@ async def test_init_leaves_what_is_there_as_it_is(tmp_path) -> None:
     assert "rt_" not in second.out.text
     assert second.out.text.count("left as it is") == 2
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == made
+
+
+@pytest.mark.spec("CLI-3", "CLI-4")
+@pytest.mark.parametrize("command", ["init", "up"])
+@pytest.mark.parametrize("redirection", [">&-", ">/dev/full"])
+async def test_tokens_that_nobody_can_read_are_not_left_behind(tmp_path, command, redirection) -> None:
+    shell = ("/bin/sh", "-c", f'exec "$@" {redirection}', "sh", *COMMAND)
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with open_program(command, folder=tmp_path, command=shell) as program:
+            assert await program.ended(20) == 2
+    assert program.err.lines == ["the output cannot be written, so no file was made"]
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -6,7 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from mcp_table import MODERN, Answer, Seat, Table, message_in
+
+from roundtable.rules.errors import BoardError, Code
+from roundtable.tools.catalogue import TOOLS, Tool
 
 BIG_ID = 2**63 - 1
 NOT_A_STRING = (True, False, 1, 1.5, [], {}, ["x"], 0, -1, 2**63)
@@ -155,8 +160,6 @@ async def refused(
 
 
 def test_this_file_knows_every_tool_and_parameter():
-    from roundtable.tools.catalogue import TOOLS
-
     assert {tool.name: list(tool.parameters) for tool in TOOLS} == {
         name: list(parameters) for name, parameters in PARAMETERS.items()
     }
@@ -256,27 +259,12 @@ async def test_an_app_that_sends_every_parameter_with_null_gets_the_defaults(tab
 
 @pytest.mark.spec("TOOL-5")
 @pytest.mark.parametrize("tool", PARAMETERS)
-@pytest.mark.parametrize(
-    "unknown",
-    [
-        "from",
-        "agent_name",
-        "Task_id",
-        "lease_seconds",
-        "wait_seconds",
-        "idempotency_key",
-        "claim_id",
-        "",
-        "\x00",
-    ],
-)
-async def test_an_argument_that_the_tool_does_not_have_is_refused_even_when_null(
-    table: Table, tool: str, unknown: str
-):
-    for value in ("x", None, 1):
-        answer = await refused(table, tool, {**REQUIRED.get(tool, {}), unknown: value}, "invalid")
-        assert "There is no argument" in answer.error["message"]
-        assert all(name in answer.error["message"] for name in PARAMETERS[tool])
+async def test_an_argument_that_the_tool_does_not_have_is_refused_even_when_null(table: Table, tool: str):
+    for unknown in ("from", "agent_name", "Task_id", "lease_seconds", "wait_seconds", "claim_id", "", "\x00"):
+        for value in ("x", None):
+            answer = await refused(table, tool, {**REQUIRED.get(tool, {}), unknown: value}, "invalid")
+            assert "There is no argument" in answer.error["message"]
+            assert all(name in answer.error["message"] for name in PARAMETERS[tool])
     assert table.rows("SELECT count(*) FROM tasks") == [(0,)]
 
 
@@ -510,3 +498,37 @@ async def test_no_value_makes_a_server_error(table: Table, generation: str, valu
             else:
                 assert message["error"]["code"] in {-32700, -32600, -32602}, message
     assert (await table.lead.call("whoami")).code is None
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(codec=None, categories=None)),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@pytest.mark.spec("TOOL-7", "ERR-4")
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_whatever_the_arguments_are_they_make_a_command_or_a_refusal_in_our_own_words(
+    tool: Tool, data: st.DataObject
+):
+    names = st.sampled_from([*tool.parameters, "unknown"])
+    refusal = why_not(tool, data.draw(JSON_VALUES | st.dictionaries(names, JSON_VALUES, max_size=8)))
+    if refusal is not None:
+        assert refusal.code in {Code.INVALID, Code.TOO_LARGE}
+        assert len(refusal.message) < 600
+        assert refusal.message.isprintable()
+
+
+def why_not(tool: Tool, arguments: object) -> BoardError | None:
+    try:
+        tool.parse(arguments)
+    except BoardError as refusal:
+        return refusal
+    return None

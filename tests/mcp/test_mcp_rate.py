@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcp_table import MODERN, MORNING_MS, HandSetClock, Seat, Table, laid_table
+from mcp_table import ANNA, MODERN, HandSetClock, Seat, Table, laid_table
 
-from roundtable.rules.agents import Agent, Role
-from roundtable.tools.endpoint import Endpoint
+from roundtable.rules.errors import BoardError
+from roundtable.tools.rates import CallRates
 
 
 @pytest.fixture
@@ -104,6 +104,14 @@ async def test_what_is_no_tool_call_does_not_count(rated: Table, generation: str
     await spend(rated.anna, 60)
 
 
+@pytest.mark.spec("RATE-2", "AUDIT-1")
+async def test_a_notification_is_no_call_whatever_its_method(rated: Table):
+    for _ in range(70):
+        await rated.anna.post(b'{"jsonrpc":"2.0","method":"tools/call","params":{"name":"whoami"}}')
+    assert rated.audit() == []
+    await spend(rated.anna, 60)
+
+
 @pytest.mark.spec("RATE-3")
 async def test_ten_more_are_kept_for_submitting_and_releasing(rated: Table):
     for number in range(5):
@@ -176,26 +184,29 @@ async def test_setting_the_wall_clock_neither_locks_out_nor_lets_in(rated: Table
     await spend(rated.anna, 60)
 
 
-class SilentBoard:
-    """Only the clock of a board."""
-
-    def __init__(self, clock: HandSetClock) -> None:
-        self.clock = clock
-
-
 @pytest.mark.spec("RATE-1")
+@settings(deadline=None)
 @given(st.integers(0, 10**9), st.lists(st.integers(0, 30_000), min_size=1, max_size=12))
-def test_whoever_comes_back_after_just_so_many_seconds_is_served(start_ms: int, gaps_ms: list[int]):
-    clock = HandSetClock()
-    clock.ms = MORNING_MS + start_ms
-    agent = Agent("anna", Role.WORKER)
-    endpoint = Endpoint(SilentBoard(clock), 3)
+def test_whoever_comes_back_after_just_so_many_seconds_is_served_and_before_is_not(
+    start_ms: int, gaps_ms: list[int]
+):
+    clock, rates = HandSetClock(), CallRates(3)
+    clock.ms += start_ms
+
+    def wait_seconds() -> int | None:
+        try:
+            rates.count(ANNA, "whoami", clock())
+        except BoardError as error:
+            return error.details["retry_after_seconds"]
+        return None
+
     for gap in gaps_ms:
         clock.ms += gap
-        wait_seconds = endpoint._over_limit(agent, "whoami")
-        if wait_seconds is not None:
-            assert 1 <= wait_seconds <= 60
-            clock.ms += (wait_seconds - 1) * 1000
-            assert wait_seconds == 1 or endpoint._over_limit(agent, "whoami") is not None
-            clock.ms += 1000
-            assert endpoint._over_limit(agent, "whoami") is None
+        told = wait_seconds()
+        if told is None:
+            continue
+        assert 1 <= told <= 60
+        clock.ms += (told - 1) * 1000
+        assert wait_seconds() is not None
+        clock.ms += 1000
+        assert wait_seconds() is None

@@ -98,7 +98,7 @@ async def test_only_loopback_is_bound_and_only_the_api_is_served(bench):
             about = (await bench.next_child()).about
     assert about["hostnames"] == ["127.0.0.1"]
     assert about["ui"] is False
-    assert about["threads"] == os.cpu_count()
+    assert 1 <= about["threads"] <= os.cpu_count()
 
 
 async def test_its_talk_goes_to_the_log_and_not_to_the_terminal(bench, capfd):

@@ -56,6 +56,7 @@ def test_the_text_of_the_first_choice_is_the_answer(content: object, answer: str
         ("<think>\nplan</think>\n\nfine", "fine"),
         ("<THINKING>plan</THINKING>fine", "fine"),
         ("plan</think>fine", "fine"),
+        ("plan<think>more</think>still plan</think>fine", "fine"),
         ("fi<think>plan</think>ne", "fine"),
         ("<think>a<think>b</think>c</think>fine", "fine"),
         ("[THINK]plan[/THINK]fine", "fine"),

@@ -231,3 +231,10 @@ def test_failures_are_remembered_for_the_latest_tasks_only():
 def test_now_is_taken_as_an_argument_and_not_from_the_clock():
     later = NOW + timedelta(seconds=10)
     assert retry_after_seconds("Sun, 29 Nov 2026 12:00:30 GMT", later) == 20
+
+
+def test_the_first_reason_to_park_a_worker_stays():
+    record = WorkerRecord()
+    record.park("first")
+    record.park("second")
+    assert (record.parked, record.state) == ("first", "parked")

@@ -355,6 +355,24 @@ async def test_a_board_that_asks_for_fewer_calls_is_obeyed(autojump_clock):
         assert board.tasks[1].claims == 1
 
 
+async def test_an_endpoint_that_answers_badly_is_not_down_and_its_waits_begin_anew(autojump_clock):
+    model = ScriptedModel(
+        failure("network"), failure("network"), failure("content"), failure("network"), "fine"
+    )
+    board = FakeBoard(tasks=1)
+    async with working(board, model, cooldown_seconds=0):
+        await trio.sleep(60)
+    assert model.calls == [0, 2, 6, 6, 8]
+
+
+async def test_a_model_call_that_begins_after_the_cut_ends_as_it_begins(autojump_clock):
+    stop = Stop()
+    stop.cut()
+    with trio.fail_after(5), stop.until_cut() as scope:
+        await trio.sleep_forever()
+    assert scope.cancelled_caught
+
+
 @pytest.mark.spec("SUP-4")
 async def test_a_stop_lets_a_running_call_end_and_claims_nothing_more(autojump_clock):
     board, model, stop = FakeBoard(tasks=2), ScriptedModel(taking(3)), Stop()

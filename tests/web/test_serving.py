@@ -5,6 +5,7 @@ import resource
 
 import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 from web_edge import (
     LEADER,
@@ -114,6 +115,111 @@ async def test_a_stop_ends_in_time_whatever_its_clients_do():
         await stream.aclose()
 
 
+async def pour(send):
+    """Answer without end."""
+    headers = [(b"content-type", b"text/plain")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    while True:
+        await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
+
+
+async def until_gone(receive, work, *args):
+    """Work until the client has gone, as an event stream does."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work, *args)
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("STOP-1", "CONN-5")
+@pytest.mark.parametrize("poured_first", [True, False])
+async def test_a_stop_shortens_the_time_of_a_client_that_reads_nothing(poured_first):
+    begun = trio.Event()
+
+    async def answer(scope, receive, send):
+        begun.set()
+        if not poured_first:
+            await server.doors.stopping.wait()
+        await until_gone(receive, pour, send)
+
+    limits = {"send_seconds": 60, "stop_send_seconds": 0.05, "stop_seconds": 60}
+    async with edge(Inner(answer), **limits) as server:
+        stream = await server.connect()
+        await stream.send_all(request())
+        await begun.wait()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+    await stream.aclose()
+
+
+@pytest.mark.spec("STOP-1", "CONN-5")
+async def test_at_the_end_of_its_time_a_stop_cuts_a_write_that_waits():
+    begun = trio.Event()
+
+    async def answer(scope, receive, send):
+        begun.set()
+        await pour(send)
+
+    limits = {"send_seconds": 60, "stop_send_seconds": 60, "stop_seconds": 0.1}
+    with capture_logs():
+        async with edge(Inner(answer), **limits) as server:
+            stream = await server.connect()
+            await stream.send_all(request())
+            await begun.wait()
+            await trio.testing.wait_all_tasks_blocked(0.05)
+    await stream.aclose()
+
+
+@pytest.mark.spec("STOP-1")
+async def test_a_stop_serves_no_request_that_waits_behind_another_one():
+    app = Waiting()
+    calls = []
+
+    async def count(scope, receive, send):
+        calls.append(scope)
+        await app(scope, receive, send)
+
+    async with edge(Inner(count)) as server:
+        server.doors.stopping = app.stopping
+        stream = await server.connect()
+        await stream.send_all(request() + request())
+        await app.arrived.wait()
+    raw = await read_to_end(stream)
+    assert response(raw).body == b"data: {}\n\n"
+    assert (raw.count(b"HTTP/1.1"), len(calls)) == (1, 1)
+    await stream.aclose()
+
+
+@pytest.mark.spec("STOP-1")
+async def test_a_request_whose_body_was_still_coming_is_answered_if_it_is_whole_in_time():
+    """And its answer may then take longer than the body was given."""
+
+    async def answer(scope, receive, send):
+        await receive()
+        with trio.move_on_after(0.6):
+            assert await receive() is None, "hung up on"
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]}
+        )
+        await send({"type": "http.response.body", "body": b"done"})
+
+    answers = []
+
+    async def client(stream):
+        await stopping.wait()
+        await stream.send_all(b"x" * 9)
+        answers.append(response(await read_to_end(stream)).body)
+        await stream.aclose()
+
+    async with trio.open_nursery() as nursery, edge(Inner(answer), stop_send_seconds=0.3) as server:
+        stopping = server.doors.stopping
+        stream = await server.connect()
+        await stream.send_all(request(b"POST", b"/mcp", b"Content-Length: 10", body=b"x"))
+        nursery.start_soon(client, stream)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+    assert answers == [b"done"]
+
+
 async def test_a_stop_takes_no_more_connections():
     async with edge() as server:
         port = server.port
@@ -135,6 +241,16 @@ async def test_an_error_of_the_body_comes_out_as_itself():
     with pytest.raises(KeyError):
         async with serving(Waiting(), [listener()], WebLimits()):
             raise KeyError
+
+
+async def test_a_fault_of_the_server_itself_is_not_swallowed():
+    class Unstoppable(Waiting):
+        def __init__(self):
+            self.stopping = None
+
+    with pytest.RaisesGroup(AttributeError):
+        async with serving(Unstoppable(), [listener()], WebLimits()):
+            pass
 
 
 async def test_cancelled_from_outside_it_ends_at_once_and_cleanly():
@@ -163,7 +279,7 @@ async def test_an_error_wins_over_a_cancellation_that_comes_while_stopping():
             outside.deadline = trio.current_time() + 0.05
             raise KeyError
 
-    with trio.fail_after(2), trio.CancelScope() as outside, pytest.raises(KeyError):
+    with pytest.raises(KeyError), trio.fail_after(2), trio.CancelScope() as outside:
         await fail()
     await streams[0].aclose()
 

@@ -17,7 +17,11 @@ from types import SimpleNamespace
 class CommonParams(SimpleNamespace):
     def __init__(self) -> None:
         super().__init__(
-            model=SimpleNamespace(), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace(), port=-1
+            model=SimpleNamespace(),
+            cpuparams=SimpleNamespace(),
+            cpuparams_batch=SimpleNamespace(),
+            sampling=SimpleNamespace(),
+            port=-1,
         )
 
 

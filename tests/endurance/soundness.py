@@ -1,0 +1,151 @@
+"""Whether a board's file is whole in itself: every effect with its history and its audit row, and history with every effect."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from roundtable.store.audit import first_break
+
+_TASK_FIELDS = (
+    "title",
+    "description",
+    "acceptance_criteria",
+    "required_skill",
+    "priority",
+    "assigned_to",
+    "assignee",
+    "status",
+    "attempt",
+    "failures",
+    "rejections",
+    "max_attempts",
+    "result",
+    "claimed_at",
+    "created_at",
+)
+_EVENT_OF_TOOL = {
+    "create_task": "created",
+    "post_message": "message_posted",
+    "submit_result": "submitted",
+    "release_task": "released",
+    "review_task": "reviewed",
+}
+"""The tools whose every success is exactly one event of this name."""
+
+
+def open_readonly(path: Path) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True))
+
+
+def faults_of(db: sqlite3.Connection) -> list[str]:
+    """What is broken, lost or half there in this file, one sentence each."""
+    integrity = [line for (line,) in db.execute("PRAGMA integrity_check") if line != "ok"]
+    orphans = db.execute("PRAGMA foreign_key_check").fetchall()
+    broken = first_break(db)
+    events = db.execute(
+        "SELECT event_id, task_id, agent, event, changes FROM history ORDER BY event_id"
+    ).fetchall()
+    told = [(task_id, agent, event, json.loads(changes)) for _, task_id, agent, event, changes in events]
+    faults = [f"integrity_check: {line}" for line in integrity]
+    faults += [f"foreign_key_check: {orphan}" for orphan in orphans]
+    if broken is not None:
+        faults.append(f"the chain of the audit log breaks at row {broken}")
+    faults += _replay_faults(db, told)
+    for what, in_tables, in_history in _pairs(db, told):
+        if in_tables != in_history:
+            faults.append(f"{what}: tables {in_tables - in_history} against history {in_history - in_tables}")
+    return faults
+
+
+Told = tuple[int, str, str, dict[str, list[Any]]]
+
+
+def _replay_faults(db: sqlite3.Connection, told: list[Told]) -> list[str]:
+    """Where history, played from its beginning, does not give the tasks that there are."""
+    played: dict[int, dict[str, Any]] = defaultdict(lambda: {**dict.fromkeys(_TASK_FIELDS), "depends_on": []})
+    attention: dict[int, set[str]] = defaultdict(set)
+    faults = []
+    for task_id, _, event, changes in told:
+        for name, (old, new) in changes.items():
+            if name == "attention":
+                attention[task_id] ^= {old or new}
+            elif name in played[task_id]:
+                if played[task_id][name] != old and event != "created":
+                    faults.append(f"task {task_id}: {event} of {name} does not follow from what was")
+                played[task_id][name] = new
+    there = {}
+    for task_id, *values in db.execute(f"SELECT task_id, {', '.join(_TASK_FIELDS)} FROM tasks"):
+        causes = db.execute(
+            "SELECT depends_on FROM dependencies WHERE task_id = ? ORDER BY position", (task_id,)
+        )
+        there[task_id] = {
+            **dict(zip(_TASK_FIELDS, values, strict=True)),
+            "depends_on": [cause for (cause,) in causes],
+        }
+    if there.keys() != played.keys():
+        faults.append(f"tasks without history or the other way round: {there.keys() ^ played.keys()}")
+    for task_id in there.keys() & played.keys():
+        differing = [name for name, value in there[task_id].items() if played[task_id][name] != value]
+        if differing:
+            faults.append(f"task {task_id}: history gives other values of {differing}")
+    reasons = defaultdict(set)
+    for task_id, reason in db.execute("SELECT task_id, reason FROM attention"):
+        reasons[task_id].add(reason)
+    faults += [f"task {n}: attention differs" for n in played if attention[n] != reasons[n]]
+    return faults
+
+
+def _pairs(db: sqlite3.Connection, told: list[Told]) -> list[tuple[str, Counter[Any], Counter[Any]]]:
+    """What has to be the same in the tables and in history: (what, tables, history)."""
+
+    def events(name: str, of: Callable[[Told], Any]) -> Counter[Any]:
+        return Counter(of(one) for one in told if one[2] == name)
+
+    def rows(sql: str) -> Counter[Any]:
+        return Counter(db.execute(sql).fetchall())
+
+    def new(one: Told, name: str) -> Any:
+        return one[3][name][1]
+
+    pairs = [
+        (
+            "messages",
+            rows("SELECT message_id, task_id, agent, kind FROM messages"),
+            events("message_posted", lambda one: (new(one, "message_id"), one[0], one[1], new(one, "kind"))),
+        ),
+        (
+            "claims",
+            rows("SELECT task_id, agent, attempt FROM claims"),
+            events("claimed", lambda one: (one[0], one[1], new(one, "attempt"))),
+        ),
+        (
+            "reviews",
+            rows("SELECT task_id, agent, verdict FROM reviews"),
+            events("reviewed", lambda one: (one[0], one[1], new(one, "verdict"))),
+        ),
+        (
+            "claims that ended by submit",
+            rows("SELECT task_id, agent FROM claims WHERE ended_by = 'submitted'"),
+            events("submitted", lambda one: one[:2]),
+        ),
+        (
+            "claims that ended by release",
+            rows("SELECT task_id FROM claims WHERE ended_by IN ('released', 'failed', 'forced')"),
+            events("released", lambda one: one[:1]),
+        ),
+        (
+            "claims that last",
+            rows("SELECT claim_id, task_id, agent FROM claims WHERE ended_at IS NULL"),
+            rows("SELECT claim_id, task_id, assignee FROM tasks WHERE status = 'claimed'"),
+        ),
+    ]
+    for tool, event in _EVENT_OF_TOOL.items():
+        audited = rows(f"SELECT agent FROM audit_log WHERE tool = '{tool}' AND outcome = 'ok'")
+        pairs.append((f"audited {tool}", audited, events(event, lambda one: (one[1],))))
+    return pairs
