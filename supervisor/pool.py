@@ -90,7 +90,7 @@ class Pool:
 
     def status(self) -> tuple[WorkerStatus, ...]:
         return tuple(
-            WorkerStatus(name, record.state, record.parked, tuple(sorted(record.held)))
+            WorkerStatus(name, record.state, record.parked, tuple(sorted(record.held.values())))
             for name, record in self._records.items()
         )
 

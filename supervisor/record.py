@@ -21,8 +21,8 @@ class WorkerRecord:
     endpoint_free_at: float = float("-inf")
     has_answered: bool = False
     restarts: RestartHistory = field(default_factory=RestartHistory)
-    held: set[int] = field(default_factory=set)
-    """Tasks claimed and not known to be submitted or released."""
+    held: dict[str, int] = field(default_factory=dict)
+    """Claims not known to have ended, by claim_id, each with its task."""
     state: str = "starting"
     parked: str | None = None
     """Why the worker takes no more tasks, as a sentence; None while it does."""

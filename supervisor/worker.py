@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import structlog
 import trio
 
-from supervisor.board_client import BoardClient
+from supervisor.board import BoardClient, Claim
 from supervisor.board_errors import (
     BoardAwayError,
     BoardBusyError,
@@ -22,9 +22,9 @@ from supervisor.board_errors import (
     ClaimLostError,
     WorkerRefusedError,
 )
-from supervisor.limits import BOARD_BACKOFF_FIRST_SECONDS, BOARD_BACKOFF_MAX_SECONDS
+from supervisor.lease import Lease
+from supervisor.limits import BOARD_BACKOFF_FIRST_SECONDS, BOARD_BACKOFF_MAX_SECONDS, CLAIM_WAIT_SECONDS
 from supervisor.model_client import ModelClient
-from supervisor.prompt import Brief
 from supervisor.record import WorkerRecord
 from supervisor.restart import backoff_seconds
 from supervisor.roster import Worker
@@ -68,9 +68,13 @@ class WorkerLoop:
         self._chance = chance
         self._poll_interval = poll_interval
         self._running = 0
-        self._in_hand: set[int] = set()
+        self._in_hand: set[str] = set()
         self._finished = trio.Event()
+        self._waiting: trio.CancelScope | None = None
+        self._key: str | None = None
+        """Of a claim_next whose answer has not come: asked again with it, the board gives what it gave."""
         self._is_unsure = True
+        self._lease_seconds: int | None = None
         self._board_troubles = 0
 
     async def run(self) -> None:
@@ -98,9 +102,9 @@ class WorkerLoop:
             while not self._told_to_leave():
                 if not await self._has_room():
                     continue
-                brief = await self._claim(board)
-                if brief is not None:
-                    self._take(brief, tasks, board, model)
+                taken = await self._claim(board)
+                if taken is not None:
+                    self._take(*taken, tasks, board, model)
         await self._leave(board)
 
     async def _has_room(self) -> bool:
@@ -109,69 +113,121 @@ class WorkerLoop:
             await self._wait_for_news(float("inf"))
             return False
         now = trio.current_time()
-        cap_until = self._record.call_allowed_at(now, self._worker.max_calls_per_hour)
-        until = max(cap_until, self._record.endpoint_free_at)
+        until, cause = self._call_allowed_at()
         if until <= now:
             return True
-        cause = "hourly_cap" if cap_until >= self._record.endpoint_free_at else "endpoint"
         if self._record.state != f"waiting: {cause}":
             log.warning("worker_waits", worker=self._worker.name, cause=cause, seconds=round(until - now, 1))
         self._record.state = f"waiting: {cause}"
         await self._wait_for_news(until - now)
         return False
 
-    async def _claim(self, board: BoardClient) -> Brief | None:
+    def _call_allowed_at(self) -> tuple[float, str]:
+        """From when the model may be called, and what stands against it until then."""
+        now = trio.current_time()
+        cap_until = self._record.call_allowed_at(now, self._worker.max_calls_per_hour)
+        if cap_until >= self._record.endpoint_free_at:
+            return cap_until, "hourly_cap"
+        return self._record.endpoint_free_at, "endpoint"
+
+    def _must_not_claim(self) -> bool:
+        return self._told_to_leave() or self._call_allowed_at()[0] > trio.current_time()
+
+    async def _claim(self, board: BoardClient) -> tuple[Claim, Lease] | None:
         """The next task, or None after a wait. The board being away is waited out here, with the connection open."""
         try:
             if self._is_unsure:
                 await self._settle(board)
                 if self._told_to_leave():
                     return None
-            brief = await board.claim_next()
+            asked_at = trio.current_time()
+            taken = await self._wait_for_task(board)
         except BoardAwayError as away:
-            self._is_unsure = True  # The reply may be what was lost, and the task claimed.
             await self._wait_for_board(away)
         except BoardBusyError as busy:
             await self._stop.pause(busy.retry_after_seconds)
         except (ClaimLostError, CallRefusedError) as refused:
-            self._is_unsure = True  # The board may think that this worker holds more than it knows of.
-            log.warning("claim_refused", worker=self._worker.name, code=refused.code)
-            await self._stop.pause(self._poll_interval)
+            await self._wait_for_slot(refused)
         except WorkerRefusedError as refused:
             self._record.park(str(refused))
         else:
             self._board_is_back()
-            if brief is not None:
-                return brief
-            self._record.state = "working" if self._running else "idle"
-            await self._wait_for_news(self._poll_interval)
+            if taken is None and trio.current_time() - asked_at < CLAIM_WAIT_SECONDS / 2:
+                # The board did not wait: it stops, or has ended the wait for another one. Asking on at once would
+                # be polling.
+                await self._wait_for_news(self._poll_interval)
+            return taken
         return None
 
-    def _take(self, brief: Brief, tasks: trio.Nursery, board: BoardClient, model: ModelClient) -> None:
+    async def _wait_for_task(self, board: BoardClient) -> tuple[Claim, Lease] | None:
+        """One wait inside the board, which the stop ends, and this worker being parked."""
+        is_repeated = self._key is not None
+        key = self._key = self._key or self._chance.mark()
+        self._record.state = "working" if self._running else "idle"
+        sent_at = trio.current_time()
+        claim: Claim | None = None
+        with self._stop.until_requested() as waiting:
+            self._waiting = waiting
+            claim = await board.claim_next(wait_seconds=CLAIM_WAIT_SECONDS, idempotency_key=key)
+        self._waiting = None
+        if waiting.cancelled_caught:
+            # The board may have claimed all the same; it takes that back by itself once it notices.
+            self._is_unsure = True
+        else:
+            self._key = None
+        if claim is None:
+            return None
+        return claim, Lease(self._worker.name, claim, self._lease_seconds, sent_at, is_doubtful=is_repeated)
+
+    async def _wait_for_slot(self, refused: ClaimLostError | CallRefusedError) -> None:
+        """The board gives no further task: this worker holds as many as it may, or more than it knows of."""
+        self._key = None
+        self._is_unsure = True
+        log.warning("claim_refused", worker=self._worker.name, code=refused.code)
+        if self._running and refused.code == "conflict":
+            await self._wait_for_news(float("inf"))
+        else:
+            await self._wait_for_news(self._poll_interval)
+
+    def _take(
+        self, claim: Claim, lease: Lease, tasks: trio.Nursery, board: BoardClient, model: ModelClient
+    ) -> None:
         """Start on a task that was just claimed. Synchronous, so that nothing comes between the claim and its record."""
-        self._record.held.add(brief.task_id)
-        self._in_hand.add(brief.task_id)
+        self._record.held[claim.claim_id] = claim.task_id
+        self._in_hand.add(claim.claim_id)
         self._running += 1
         self._record.state = "working"
-        is_wanted = not self._told_to_leave()
-        if is_wanted:
+        why_not = self._why_not_begin()
+        if why_not is None:
             self._record.count_call(trio.current_time())
-        log.info("task_claimed", worker=self._worker.name, task_id=brief.task_id)
-        task = TaskRun(self._worker, self._record, self._stop, self._chance, board, model)
-        tasks.start_soon(self._run_task, task, brief, is_wanted)
+        log.info("task_claimed", worker=self._worker.name, task_id=claim.task_id)
+        task = TaskRun(self._worker, self._record, self._stop, self._chance, board, model, claim)
+        tasks.start_soon(self._run_task, task, claim, lease, why_not)
 
-    async def _run_task(self, task: TaskRun, brief: Brief, is_wanted: bool) -> None:
+    def _why_not_begin(self) -> str | None:
+        """What has come up while the claim was on its way, as the reason of a release."""
+        if self._stop.is_requested:
+            return STOPPING_REASON
+        if self._record.parked is not None:
+            return "the worker is parked"
+        if self._call_allowed_at()[0] > trio.current_time():
+            return "the worker may not call its model now"
+        return None
+
+    async def _run_task(self, task: TaskRun, claim: Claim, lease: Lease, why_not: str | None) -> None:
         try:
-            if is_wanted:
-                await task.run(brief)
+            if why_not is None:
+                await task.run(lease)
             else:
-                await task.release_unstarted(brief.task_id)
+                await task.release_unstarted(why_not)
         except WorkerRefusedError as refused:
             self._record.park(str(refused))
         finally:
-            self._in_hand.discard(brief.task_id)
+            self._in_hand.discard(claim.claim_id)
             self._running -= 1
             self._finished.set()
+            if self._waiting is not None and self._must_not_claim():
+                self._waiting.cancel()
 
     async def _settle(self, board: BoardClient) -> None:
         """Ask the board what it thinks this worker holds, and release what is not in hand."""
@@ -179,22 +235,24 @@ class WorkerLoop:
         if identity.role != "worker":
             self._record.park("the token is not a worker's")
             return
-        leftovers = [task_id for task_id in identity.held if task_id not in self._in_hand]
-        self._record.held = set(identity.held) | self._in_hand
+        self._lease_seconds = identity.lease_seconds
+        self._record.held = {held.claim_id: held.task_id for held in identity.held}
+        leftovers = [held for held in identity.held if held.claim_id not in self._in_hand]
         if leftovers:
-            log.warning("leftovers_released", worker=self._worker.name, task_ids=leftovers)
-        for task_id in leftovers:
+            task_ids = [held.task_id for held in leftovers]
+            log.warning("leftovers_released", worker=self._worker.name, task_ids=task_ids)
+        for held in leftovers:
+            reason = STOPPING_REASON if self._stop.is_requested else LEFTOVER_REASON
             with suppress(ClaimLostError):  # It ended between the two calls, which is as good.
-                await board.release_task(
-                    task_id, STOPPING_REASON if self._stop.is_requested else LEFTOVER_REASON
-                )
-            self._record.held.discard(task_id)
+                await board.release_task(held.task_id, held.claim_id, reason)
+            self._record.held.pop(held.claim_id, None)
+        self._key = None
         self._is_unsure = False
 
     async def _leave(self, board: BoardClient) -> None:
         """A claim whose reply was lost may still stand: ask before going, but not for ever."""
         for attempt in range(_LEAVING_ATTEMPTS):
-            if not self._is_unsure:
+            if not self._is_unsure and self._key is None:
                 return
             if attempt:
                 await trio.sleep(0.5)

@@ -7,11 +7,9 @@ an event and an outcome: setting it can neither wait nor fail, so a caller that 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any, TypeVar
 
 import structlog
@@ -33,8 +31,12 @@ R = TypeVar("R")
 BATCH_CALLS = 256
 """The most calls that one transaction takes: a caller waits for the whole of its batch."""
 
+SWEEP_LOOK_SECONDS = 60.0
+"""How long the sweep sleeps at most: Trio's clock stands still while the machine sleeps, and the board's does not."""
 SWEEP_RETRY_SECONDS = 5.0
+"""How long a broken disk is left alone between two tries to end what has run out."""
 HEAD_LOG_SECONDS = 86_400.0
+"""How often the end of the audit chain goes into the log."""
 
 Run = Callable[[Callable[[], Executed]], Awaitable[Executed]]
 """How a batch is run: in a thread of the board's own; in tests inline, where a mock clock cannot see threads."""
@@ -75,7 +77,7 @@ class Board:
         self.waits = Waits(executor.limits.waits_per_token)
         self.next_end_changed = trio.Event()
         self._known_end_ms = executor.next_end_ms
-        self._empty_waits: Counter[str] = Counter()
+        self._empty_waits = executor.empty_waits
 
     @property
     def has_stopped(self) -> bool:
@@ -150,16 +152,22 @@ class Board:
         """A wait ended empty: the caller's next audit row counts it."""
         self._empty_waits[caller.name] += 1
 
-    def undo_claim(self, caller: Agent, task_id: int, claim_id: str) -> None:
-        """The answer with this claim never reached its client: take it back as soon as may be."""
-        self._send_on(Call(caller, "claim_next", UndoClaim(task_id, claim_id), self.clock()))
+    def undo_claim(self, caller: Agent, task_id: int, claim_id: str) -> trio.Event:
+        """The answer with this claim never reached its client: take it back as soon as may be.
 
-    def replace_agents(self, directory: Directory) -> None:
-        """From now on these are the agents. Waits of those that are gone end."""
-        for agent in self.waits.agents():
-            if directory.find(agent) is None:
-                self.waits.end_all_of(agent)
-        self._send_on(Call(BOARD, "agents", ReplaceAgents(directory), self.clock()))
+        The event is set when that is decided.
+        """
+        return self._send_on(Call(caller, "claim_next", UndoClaim(task_id, claim_id), self.clock()))
+
+    async def replace_agents(self, directory: Directory) -> None:
+        """From now on these are the agents. Who is gone loses its claims, and its waits end.
+
+        Cancelled before the board has taken it, nothing has changed. Raises BoardError: the board has stopped, or
+        cannot write (then the rest follows as soon as it can).
+        """
+        outcome = await self.decide(BOARD, "agents", ReplaceAgents(directory))
+        self.waits.replace_agents(directory)
+        outcome.unwrap()
 
     def after_commit(self, executed: Executed) -> None:
         """Wake whom the batch concerns: for the actor alone."""
@@ -174,18 +182,24 @@ class Board:
     def _take_empty_waits(self, caller: Agent) -> int:
         return self._empty_waits.pop(caller.name, 0)
 
-    def _send_on(self, call: Call[Any]) -> None:
-        """Have it carried out without waiting for it."""
+    def _send_on(self, call: Call[Any]) -> trio.Event:
+        """Have it carried out without waiting for it. The event is set when it is decided, one way or the other."""
+        pending = _Pending(call)
         try:
             # a way in of its own, so that it is carried out even if the board is told to stop meanwhile
-            self._nursery.start_soon(_record, self._inbox.clone(), call)
+            self._nursery.start_soon(_record, self._inbox.clone(), pending)
         except trio.ClosedResourceError:
             log.warning("too_late", tool=call.tool, agent=call.caller.name)
+            pending.decide(Outcome(error=BoardStopped()))
+        return pending.decided
 
 
-async def _record(inbox: trio.MemorySendChannel[_Pending], call: Call[Any]) -> None:
-    with trio.CancelScope(shield=True), inbox, suppress(trio.BrokenResourceError):
-        await inbox.send(_Pending(call))
+async def _record(inbox: trio.MemorySendChannel[_Pending], pending: _Pending) -> None:
+    with trio.CancelScope(shield=True), inbox:
+        try:
+            await inbox.send(pending)
+        except trio.BrokenResourceError:
+            pending.decide(Outcome(error=BoardStopped()))
 
 
 @asynccontextmanager
@@ -238,15 +252,17 @@ async def _sweep(board: Board, executor: Executor, scope: trio.CancelScope) -> N
     with scope, suppress(BoardStopped):
         while True:
             ends_ms = executor.next_end_ms
-            wait_seconds = inf if ends_ms is None else (ends_ms - board.clock().board_ms) / 1000
-            with trio.move_on_after(max(0.0, wait_seconds)) as timer:
+            if ends_ms is None:
                 await board.next_end_changed.wait()
-            if timer.cancelled_caught:
-                await board.ask(BOARD, "sweep", Sweep())
-                if executor.next_end_ms == ends_ms:
-                    await trio.sleep(
-                        SWEEP_RETRY_SECONDS
-                    )  # the disk is broken, and asking at once would not mend it
+                continue
+            left_seconds = (ends_ms - board.clock().board_ms) / 1000
+            if left_seconds > 0:
+                with trio.move_on_after(min(left_seconds, SWEEP_LOOK_SECONDS)):
+                    await board.next_end_changed.wait()
+                continue
+            await board.ask(BOARD, "sweep", Sweep())
+            if executor.next_end_ms == ends_ms:
+                await trio.sleep(SWEEP_RETRY_SECONDS)
 
 
 def _queued(receive: trio.MemoryReceiveChannel[_Pending]) -> list[_Pending]:

@@ -1,28 +1,40 @@
 """Who waits at the board, in the order in which they came, and whom a commit wakes.
 
-No I/O and no time here: a wait is an event and its place in line. One task wakes one waiter; if that one has gone, or
-could not take it, the task is offered to the next, so that a new task costs as many board calls as it needs and no more.
+No I/O and no time here: a wait is an event and its place in line. One task is offered to one waiter. Whoever leaves the
+line, or finds that the task is not for it, passes the offer on, so that no task lies open while somebody waits who
+could take it, and a new task costs as many board calls as it needs and no more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import trio
 
 from roundtable.rules import news
-from roundtable.rules.agents import Agent
+from roundtable.rules.agents import Agent, Directory
 from roundtable.store.unit import Ready
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A task that can be claimed, and the agents that have found that they cannot have it."""
+
+    ready: Ready
+    passed_by: frozenset[str] = frozenset()
+
+    def suits(self, agent: Agent) -> bool:
+        return agent.name not in self.passed_by and self.ready.suits(agent)
 
 
 @dataclass(eq=False, slots=True)
 class Wait:
-    """One call that waits. `offered` is the task that it was woken for; `is_over`: it is to give its empty answer."""
+    """One call that waits. `offers` are the tasks that it was woken for; `is_over`: it is to give its empty answer."""
 
     agent: Agent
-    offered: Ready | None = None
+    offers: list[Offer] = field(default_factory=list)
     is_over: bool = False
     _woken: trio.Event = field(default_factory=trio.Event)
 
@@ -52,82 +64,47 @@ class Waits:
         self._are_over = False
         self._claims_are_over = False
 
+    def __len__(self) -> int:
+        return sum(map(len, self._by_agent.values()))
+
     @contextmanager
     def claimant(self, agent: Agent) -> Iterator[Wait]:
-        """A place in the line for tasks, kept until the block is left; a task offered last goes to the next then."""
-        with self._wait(agent, is_over=self._are_over or self._claims_are_over) as wait:
+        """A place in the line for tasks, kept until the block is left; what is offered to it then goes to the next."""
+        with self.place(agent) as wait:
+            if self._claims_are_over:
+                wait.end()
             self._claimants[wait] = None
             try:
                 yield wait
             finally:
                 del self._claimants[wait]
-                self.pass_on(wait)
+                while wait.offers:
+                    self._place(wait.offers.pop(0))
 
     @contextmanager
     def listener(self, agent: Agent) -> Iterator[Wait]:
         """To be woken by news for the agent."""
-        with self._wait(agent, is_over=self._are_over) as wait:
-            listening = self._listeners.setdefault(news.address(agent), {})
+        address = news.address(agent)
+        with self.place(agent) as wait:
+            listening = self._listeners.setdefault(address, {})
             listening[wait] = None
             try:
                 yield wait
             finally:
                 del listening[wait]
                 if not listening:
-                    del self._listeners[news.address(agent)]
-
-    def offer(self, ready: Ready, *, not_to: str | None = None) -> None:
-        """Wake the first in line who can take the task and was not woken for another one."""
-        for wait in self._claimants:
-            if (
-                wait.offered is None
-                and not wait.is_over
-                and wait.agent.name != not_to
-                and ready.suits(wait.agent)
-            ):
-                wait.offered = ready
-                wait.wake()
-                return
-
-    def pass_on(self, wait: Wait, *, taken: int | None = None, not_to: str | None = None) -> None:
-        """Offer what the wait was woken for to the next, unless that is what it has taken."""
-        ready, wait.offered = wait.offered, None
-        if ready is not None and ready.task_id != taken:
-            self.offer(ready, not_to=not_to)
-
-    def tell(self, concerned: Iterable[str]) -> None:
-        """Wake everybody who listens for one of these recipients."""
-        for recipient in concerned:
-            for wait in self._listeners.get(recipient, ()):
-                wait.wake()
-
-    def agents(self) -> list[str]:
-        """Who waits."""
-        return list(self._by_agent)
-
-    def end_all(self) -> None:
-        """Every wait, and every later one, gives its empty answer."""
-        self._are_over = True
-        for name in self.agents():
-            self.end_all_of(name)
-
-    def end_claims(self) -> None:
-        """Every wait for a task, and every later one, gives its empty answer."""
-        self._claims_are_over = True
-        for wait in self._claimants:
-            wait.end()
-
-    def end_all_of(self, name: str) -> None:
-        for wait in self._by_agent.get(name, ()):
-            wait.end()
+                    del self._listeners[address]
 
     @contextmanager
-    def _wait(self, agent: Agent, *, is_over: bool) -> Iterator[Wait]:
+    def place(self, agent: Agent) -> Iterator[Wait]:
+        """A wait that nothing wakes but who knows it."""
         own = self._by_agent.setdefault(agent.name, {})
         current = [wait for wait in own if not wait.is_over]
         if len(current) >= self._per_token:
             current[0].end()
-        wait = Wait(agent, is_over=is_over)
+        wait = Wait(agent)
+        if self._are_over:
+            wait.end()
         own[wait] = None
         try:
             yield wait
@@ -135,3 +112,59 @@ class Waits:
             del own[wait]
             if not own and self._by_agent.get(agent.name) is own:
                 del self._by_agent[agent.name]
+
+    def offer(self, ready: Ready) -> None:
+        """Offer a task that can be claimed since the last commit to one that waits for such."""
+        self._place(Offer(ready))
+
+    def passed(self, wait: Wait, offer: Offer) -> None:
+        """The task is there and not for this agent: ask the next, and nobody twice."""
+        wait.offers.remove(offer)
+        self._place(replace(offer, passed_by=offer.passed_by | {wait.agent.name}))
+
+    def tell(self, concerned: Iterable[str]) -> None:
+        """Wake everybody who listens for one of these recipients."""
+        for recipient in concerned:
+            for wait in self._listeners.get(recipient, ()):
+                wait.wake()
+
+    def end_all(self) -> None:
+        """Every wait, and every later one, gives its empty answer."""
+        self._are_over = True
+        for waits in self._by_agent.values():
+            for wait in waits:
+                wait.end()
+
+    def end_claims(self) -> None:
+        """Every wait for a task, and every later one, gives its empty answer."""
+        self._claims_are_over = True
+        for wait in self._claimants:
+            wait.end()
+
+    def replace_agents(self, directory: Directory) -> None:
+        """End the waits of agents that are gone; those whose skills have changed look again."""
+        for name, waits in self._by_agent.items():
+            agent = directory.find(name)
+            for wait in waits:
+                if agent is None:
+                    wait.end()
+                elif agent != wait.agent:
+                    wait.agent = agent
+                    wait.wake()
+
+    def _place(self, offer: Offer) -> None:
+        """Wake the first in line whom it suits and who was offered nothing yet; if all were, who was offered least.
+
+        Those were woken for another task and may not get it, so none of them is passed over as busy.
+        """
+        least: Wait | None = None
+        for wait in self._claimants:
+            if wait.is_over or not offer.suits(wait.agent):
+                continue
+            if least is None or len(wait.offers) < len(least.offers):
+                least = wait
+            if not wait.offers:
+                break
+        if least is not None:
+            least.offers.append(offer)
+            least.wake()

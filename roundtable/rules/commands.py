@@ -206,6 +206,7 @@ class RecordRefusal(Command[None]):
 
     error: BoardError | None
     task_id: int | None = None
+    claim_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

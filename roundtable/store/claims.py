@@ -144,6 +144,13 @@ def cool_down(db: sqlite3.Connection, name: str, task_id: int, seconds: int, now
     )
 
 
+def cooling(db: sqlite3.Connection, task_id: int) -> frozenset[str]:
+    """The agents whose claim_next passes over the task for now."""
+    return frozenset(
+        name for (name,) in db.execute("SELECT agent FROM cooldowns WHERE task_id = ?", (task_id,))
+    )
+
+
 def end_cool_downs(db: sqlite3.Connection, now: Now) -> list[int]:
     """Forget the cool-downs that have run out, and say of which tasks."""
     return [

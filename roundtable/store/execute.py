@@ -9,6 +9,7 @@ Nothing here waits for anybody or knows of other threads: one batch at a time is
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from roundtable.rules.agents import Agent, Directory
 from roundtable.rules.commands import Call
 from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, forbidden
 from roundtable.rules.model import Now
-from roundtable.store import audit, claims, upkeep
+from roundtable.store import audit, claims, tasks, upkeep
 from roundtable.store.dispatch import OWN, READS, after_refusal, carry_out, is_silent, renew_lease
 from roundtable.store.errors import StoreError
 from roundtable.store.idempotency import Replay
@@ -77,6 +78,7 @@ class Executor:
 
     `trouble` is why the disk cannot be written now, or None. `accepts_claims` is False while the program stops.
     `next_end_ms` is when, on the board's clock, the next lease or cool-down runs out; `head` the end of the audit chain.
+    `empty_waits` are, by agent, the waits that ended empty and stand in no audit row yet; they outlive a stop.
     """
 
     db: sqlite3.Connection
@@ -88,6 +90,8 @@ class Executor:
     next_end_ms: int | None = None
     _board_id: str = ""
     head: audit.Head = field(init=False)
+    empty_waits: Counter[str] = field(default_factory=Counter)
+    _ready: list[int] = field(default_factory=list)
     _presence: Presence = field(init=False)
     _unsettled: bool = False
     _owed: list[audit.Entry] = field(default_factory=list)
@@ -109,6 +113,7 @@ class Executor:
             upkeep.expire(unit)
             upkeep.settle_agents(unit)
             self.next_end_ms = claims.next_end_ms(self.db)
+            self.empty_waits.update(audit.take_empty_waits(self.db))
             self.db.execute("COMMIT")
         except sqlite3.Error as error:
             self._abandon()
@@ -142,7 +147,7 @@ class Executor:
         try:
             # a stop has a deadline, and somebody who reads or writes the file for long would hold it up
             self.db.execute(f"PRAGMA busy_timeout = {CLOSE_BUSY_TIMEOUT_MS}")
-            if self._owed:
+            if self._owed or self.empty_waits.total():
                 self._write_owed()
             self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error as error:
@@ -156,12 +161,14 @@ class Executor:
         self.db.execute("BEGIN IMMEDIATE")
         for entry in self._owed:
             self.head = audit.append(self.db, self.head, entry)
+        audit.keep_empty_waits(self.db, self.empty_waits)
         self.db.execute("COMMIT")
         self._owed.clear()
 
     def _transact(self, batch: Sequence[Call[Any]], now: Now) -> Executed:
         head, owed = self.head, list(self._owed)
         executed = Executed([])
+        self._ready.clear()
         self.db.execute("BEGIN IMMEDIATE")
         for entry in owed:
             head = audit.append(self.db, head, entry)
@@ -179,6 +186,9 @@ class Executor:
         if self.trouble is not None:
             # an empty transaction would not touch the disk, and would not tell whether it is back
             self.db.execute("UPDATE board SET probes = probes + 1")
+        # what was taken again within the batch wakes nobody
+        found = [tasks.ready(self.db, task_id) for task_id in dict.fromkeys(self._ready)]
+        executed.ready.extend(ready for ready in found if ready is not None)
         next_end_ms = claims.next_end_ms(self.db)
         self.db.execute("COMMIT")
         self.head = head
@@ -199,13 +209,16 @@ class Executor:
 
     def _one(self, call: Call[Any], executed: Executed, now: Now) -> Outcome:
         command = call.command
-        if isinstance(command, commands.RecordRefusal):
-            return Outcome(error=command.error)
         if isinstance(command, commands.ReplaceAgents):
             # remembered until it is on the disk, in case that is broken just now
             self.directory, self._unsettled = command.directory, True
             self._settle(executed, now)
         caller = self.directory.find(call.caller.name)
+        if isinstance(command, commands.RecordRefusal):
+            if caller is not None and command.error is not None:
+                unit = self._unit(caller, now)
+                self._in_savepoint(unit, executed, call, lambda: renew_lease(unit, call))
+            return Outcome(error=command.error)
         if caller is None and type(command) not in OWN:
             return Outcome(error=forbidden("You are no longer one of this board's agents."))
         unit = self._unit(caller or call.caller, now)
@@ -229,7 +242,7 @@ class Executor:
         outcome = self._outcome(call, work)
         if outcome.error is None:
             executed.told.extend(unit.told)
-            executed.ready.extend(unit.ready)
+            self._ready.extend(unit.ready)
             executed.concerned.update(unit.concerned)
         else:
             self.db.execute("ROLLBACK TO one")
@@ -257,7 +270,10 @@ class Executor:
     def _salvage(self, call: Call[Any], now: Now) -> Outcome:
         """Answer one call of a batch that could not be written."""
         outcome = Outcome(error=BoardError(Code.UNAVAILABLE, UNAVAILABLE_MESSAGE))
-        if isinstance(call.command, commands.RecordRefusal):
+        if isinstance(call.command, commands.ReplaceAgents):
+            # who is known does not hang on the disk; the tables follow when it is back
+            self.directory, self._unsettled = call.command.directory, True
+        elif isinstance(call.command, commands.RecordRefusal):
             outcome = Outcome(error=call.command.error)
         elif type(call.command) in READS and len(self._owed) < OWED_ROWS_MAX:
             try:
@@ -271,7 +287,7 @@ class Executor:
                 self._owed.append(entry)
             else:
                 log.error("audit_row_lost", tool=call.tool, agent=call.caller.name)
-        return outcome
+        return replace(outcome, is_recorded=entry is not None)
 
     def _entry(self, call: Call[Any], outcome: Outcome, now: Now) -> audit.Entry | None:
         command = call.command

@@ -122,18 +122,22 @@ def apply(unit: Unit, change: Change) -> None:
         claims.supersede_ended(db, after.task_id)
     history.write(unit, change, last_holder)
     if is_ready(db, after.task_id) and (not was_ready or before is None or _line(before) != _line(after)):
-        unit.ready.append(Ready(after.task_id, *_line(after)))
+        unit.ready.append(after.task_id)
+
+
+def ready(db: sqlite3.Connection, task_id: int) -> Ready | None:
+    """The task if somebody could claim it now."""
+    row = db.execute(
+        "SELECT assigned_to, required_skill FROM tasks "
+        "WHERE task_id = ? AND status = 'open' AND needs_attention IS NULL AND open_dependencies = 0",
+        (task_id,),
+    ).fetchone()
+    return Ready(task_id, row[0], row[1], claims.cooling(db, task_id)) if row else None
 
 
 def is_ready(db: sqlite3.Connection, task_id: int) -> bool:
     """Whether somebody could claim the task now."""
-    return (
-        db.execute(
-            "SELECT 1 FROM tasks WHERE task_id = ? AND status = 'open' AND needs_attention IS NULL AND open_dependencies = 0",
-            (task_id,),
-        ).fetchone()
-        is not None
-    )
+    return ready(db, task_id) is not None
 
 
 def _line(task: Task) -> tuple[str | None, str | None]:
@@ -147,12 +151,7 @@ def _unblock_dependents(unit: Unit, task_id: int) -> None:
         "WHERE task_id IN (SELECT task_id FROM dependencies WHERE depends_on = ?)",
         (task_id,),
     )
-    for row in unit.db.execute(
-        "SELECT t.task_id, t.assigned_to, t.required_skill FROM dependencies d JOIN tasks t ON t.task_id = d.task_id "
-        "WHERE d.depends_on = ? AND t.status = 'open' AND t.needs_attention IS NULL AND t.open_dependencies = 0",
-        (task_id,),
-    ):
-        unit.ready.append(Ready(*row))
+    unit.ready.extend(waiting_for(unit.db, task_id))
 
 
 def _insert(db: sqlite3.Connection, task: Task) -> None:

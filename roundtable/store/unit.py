@@ -35,14 +35,20 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A task that somebody can claim since this batch: one worker if it is assigned, else whoever has the skill."""
+    """A task that somebody can claim since this batch: one worker if it is assigned, else whoever has the skill.
+
+    `cooling` are those whose claim_next passes over it for now.
+    """
 
     task_id: int
     assigned_to: str | None
     required_skill: str | None
+    cooling: frozenset[str] = frozenset()
 
     def suits(self, agent: Agent) -> bool:
         """Whether the agent is one of those."""
+        if agent.name in self.cooling:
+            return False
         if self.assigned_to is not None:
             return self.assigned_to == agent.name
         return self.required_skill is None or self.required_skill in agent.skills
@@ -100,7 +106,7 @@ class Unit:
     accepts_claims: bool = True
     writable: bool = True
     told: list[Told] = field(default_factory=list)
-    ready: list[Ready] = field(default_factory=list)
+    ready: list[int] = field(default_factory=list)
     concerned: set[str] = field(default_factory=set)
 
     def forget(self) -> None:

@@ -32,10 +32,11 @@ _WAITING_FOR = {
 def wait_for_updates(unit: Unit, command: commands.WaitForUpdates) -> replies.News:
     """What there is now: since the cursor, or without one what now needs the caller and the cursor of now."""
     if command.cursor is None:
-        (newest,) = unit.db.execute("SELECT coalesce(max(event_id), 0) FROM history").fetchone()
         page, _ = fill(_needs_now(unit), NEEDS_NOW_MAX)
-        return {"cursor": cursor.encode(unit.board_id, _OF, newest), "updates": page}
+        return {"cursor": cursor.encode(unit.board_id, _OF, _newest(unit)), "updates": page}
     since = cursor.decode(command.cursor, unit.board_id, _OF)
+    if since > _newest(unit):
+        raise cursor.foreign()  # of a board that went on from here, before this file was put back
     page, _ = fill(_since(unit, since), NEEDS_NOW_MAX)
     if page:
         since = page[-1]["event_id"]
@@ -52,6 +53,11 @@ def is_empty(command: object, reply: object) -> bool:
     )
 
 
+def _newest(unit: Unit) -> int:
+    (newest,) = unit.db.execute("SELECT coalesce(max(event_id), 0) FROM history").fetchone()
+    return int(newest)
+
+
 def _since(unit: Unit, event_id: int) -> Iterator[replies.EventRow]:
     rows = unit.db.execute(
         "SELECT h.event_id, h.time, h.task_id, h.agent, h.event, h.changes FROM recipients r "
@@ -63,11 +69,13 @@ def _since(unit: Unit, event_id: int) -> Iterator[replies.EventRow]:
 
 
 def _needs_now(unit: Unit) -> Iterator[replies.EventRow]:
-    """The last event that concerned the caller of each task that still waits for it, the longest waiting first."""
+    """The last event of each task that still waits for the caller, of those that concerned it; the longest waiting first."""
     rows = unit.db.execute(
         "SELECT h.event_id, h.time, h.task_id, h.agent, h.event, h.changes FROM "  # noqa: S608
-        "(SELECT (SELECT max(r.event_id) FROM history x JOIN recipients r ON r.event_id = x.event_id "
-        "AND r.recipient = :recipient WHERE x.task_id = w.task_id) AS event_id "
+        "(SELECT coalesce((SELECT max(r.event_id) FROM history x JOIN recipients r ON r.event_id = x.event_id "
+        "AND r.recipient = :recipient WHERE x.task_id = w.task_id), "
+        # what it claimed by itself nobody told it of
+        "(SELECT max(event_id) FROM history WHERE task_id = w.task_id)) AS event_id "
         f"FROM ({_WAITING_FOR[unit.caller.role]}) w) last "
         "JOIN history h ON h.event_id = last.event_id ORDER BY h.event_id LIMIT :most",
         {"name": unit.caller.name, "recipient": news.address(unit.caller), "most": NEEDS_NOW_MAX},

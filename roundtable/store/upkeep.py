@@ -6,7 +6,7 @@ from roundtable.rules import attention
 from roundtable.rules import claims as claiming
 from roundtable.rules.limits import COOLDOWN_SECONDS_DEFAULT
 from roundtable.store import claims, tasks
-from roundtable.store.unit import Ready, Unit
+from roundtable.store.unit import Unit
 
 
 def expire(unit: Unit) -> None:
@@ -16,10 +16,7 @@ def expire(unit: Unit) -> None:
         tasks.apply(unit.as_board, claiming.expire(task, unit.now))
         if task.assignee is not None:
             claims.cool_down(unit.db, task.assignee, task_id, COOLDOWN_SECONDS_DEFAULT, unit.now)
-    for task_id in claims.end_cool_downs(unit.db, unit.now):
-        if tasks.is_ready(unit.db, task_id):
-            task = tasks.load(unit.db, task_id)
-            unit.ready.append(Ready(task_id, task.assigned_to, task.required_skill))
+    unit.ready.extend(claims.end_cool_downs(unit.db, unit.now))
 
 
 def settle_agents(unit: Unit) -> None:

@@ -60,7 +60,10 @@ def renew_claim(unit: Unit, command: commands.RenewClaim) -> replies.Renewed:
     """The lease itself was renewed already, as by every call of the holder that names the task."""
     task = tasks.load(unit.db, command.task_id)
     last = claims.last(unit.db, task.task_id)
-    if task.status is Status.CANCELLED and last is not None and last.agent == unit.caller.name:
+    was_last = (
+        last is not None and last.agent == unit.caller.name and command.claim_id in (None, last.claim_id)
+    )
+    if task.status is Status.CANCELLED and was_last:
         return {
             "task_id": task.task_id,
             "status": task.status.value,

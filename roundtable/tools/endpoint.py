@@ -38,7 +38,7 @@ from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, echo, in
 from roundtable.rules.model import Now
 from roundtable.rules.roles import refuse_role
 from roundtable.tools.answers import refusal, success
-from roundtable.tools.arguments import mentioned_task_id
+from roundtable.tools.arguments import mentioned_claim_id, mentioned_task_id
 from roundtable.tools.catalogue import BY_NAME, TOOLS, Tool
 from roundtable.tools.rates import CallRates
 
@@ -187,7 +187,7 @@ class Endpoint:
         self, caller: _Caller, name: str, error: BoardError, arguments: object
     ) -> CallToolResult:
         """Refuse what the board need not see; it only writes the audit row. Never raises."""
-        record = RecordRefusal(error, mentioned_task_id(arguments))
+        record = RecordRefusal(error, mentioned_task_id(arguments), mentioned_claim_id(arguments))
         try:
             await self._board.ask(caller.agent, name, record, caller.arrived)
             raise AssertionError("a recorded refusal is always raised")

@@ -305,7 +305,7 @@ async def laid_table(
     executor.start(clock())
     try:
         async with open_board(executor, clock, run=_here) as board:
-            endpoint = Endpoint(wrap(board) if wrap else board, calls_per_minute)
+            endpoint = Endpoint(wrap(board) if wrap else board, calls_per_minute, trio.Event())
             async with endpoint.run():
                 app = _behind_doors(endpoint, everyone)
                 table = Table(board, clock, claim_ids, executor, app)

@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 
 import trio
 
-from supervisor.board_client import Identity, TaskState
+from supervisor.board import Claim, Held, Identity, Renewal, TaskState
 from supervisor.board_errors import BoardAwayError, ClaimLostError
 from supervisor.limits import BOARD_CALL_SECONDS
 from supervisor.prompt import Brief
@@ -24,6 +25,13 @@ class FakeTask:
     result: str | None = None
     needs_help: bool = False
     claims: int = 0
+    claim_id: str | None = None
+    lease_seconds: float | None = None
+    lease_until: float = 0
+    expiries: int = 0
+    changed: bool = False
+    former: set[str] = field(default_factory=set)
+    """Those who have held it."""
     releases: list[tuple[str, bool, int | None]] = field(default_factory=list)
     """Of each: the reason, whether it counted as failed, and the cool-down that was asked for."""
     messages: list[str] = field(default_factory=list)
@@ -34,24 +42,71 @@ Fault = Callable[["FakeBoard"], Awaitable[None]]
 
 
 class FakeBoard:
-    """Holds tasks 1 to n. `faults[tool]` are used up one a call, before the call takes effect; `lost[tool]` after it."""
+    """Holds tasks 1 to n. `faults[tool]` are used up one a call, before the call takes effect; `lost[tool]` after it.
 
-    def __init__(self, tasks: int = 0) -> None:
+    Claims are leases that run out, claim_ids are fences, keys are remembered, and claim_next waits.
+    """
+
+    def __init__(self, tasks: int = 0, lease_seconds: float = 1_800) -> None:
         self.tasks = {task_id: FakeTask() for task_id in range(1, tasks + 1)}
+        self.lease_seconds = lease_seconds
         self.calls: list[tuple[str, str]] = []
+        self.renewals: list[float] = []
         self.faults: dict[str, list[Exception | Fault]] = defaultdict(list)
         self.lost: dict[str, int] = defaultdict(int)
         self.open_faults: list[Exception] = []
         self.role = "worker"
         self.connections = 0
+        self.waiting = 0
+        self.most_waiting = 0
+        self.accepts_claims = True
+        self.answered: dict[tuple[str, str, str], str] = {}
+        """What each idempotency key brought: a claim_id or a message."""
+        self._claim_ids = count(1)
+        self._news = trio.Event()
 
     def held(self) -> list[int]:
+        self.expire()
         return [task_id for task_id, task in self.tasks.items() if task.status == "claimed"]
+
+    def add(self, **fields: object) -> int:
+        task_id = len(self.tasks) + 1
+        self.tasks[task_id] = FakeTask(**fields)
+        self.notify()
+        return task_id
+
+    def notify(self) -> None:
+        self._news.set()
+        self._news = trio.Event()
 
     def claim(self, task_id: int, name: str) -> None:
         task = self.tasks[task_id]
         task.status, task.assignee = "claimed", name
+        task.claim_id = f"c{next(self._claim_ids)}"
         task.claims += 1
+        task.former.add(name)
+        self.renew(task)
+
+    def renew(self, task: FakeTask) -> None:
+        task.lease_until = trio.current_time() + (task.lease_seconds or self.lease_seconds)
+
+    def expire(self) -> None:
+        for task in self.tasks.values():
+            if task.status == "claimed" and task.lease_until <= trio.current_time():
+                self.free(task)
+                task.expiries += 1
+
+    def free(self, task: FakeTask) -> None:
+        task.status, task.assignee, task.claim_id = "open", None, None
+        self.notify()
+
+    async def news(self, until: float) -> None:
+        """Until something was changed, a cool-down or lease has run out, or the time is over."""
+        now = trio.current_time()
+        moments = [task.lease_until for task in self.tasks.values() if task.status == "claimed"]
+        moments += [moment for task in self.tasks.values() for moment in task.free_for.values()]
+        with trio.move_on_at(min([until, *(moment for moment in moments if moment > now)])):
+            await self._news.wait()
 
     @asynccontextmanager
     async def connect(self, name: str) -> AsyncIterator[FakeClient]:
@@ -72,57 +127,113 @@ class FakeClient:
 
     async def whoami(self) -> Identity:
         await self._arrive("whoami")
-        held = [task_id for task_id, task in self._board.tasks.items() if self._holds(task)]
+        held = [
+            Held(task_id, str(task.claim_id))
+            for task_id, task in self._board.tasks.items()
+            if task.status == "claimed" and task.assignee == self._name
+        ]
         await self._leave("whoami")
-        return Identity(self._name, self._board.role, tuple(held))
+        return Identity(self._name, self._board.role, tuple(held), int(self._board.lease_seconds))
 
-    async def claim_next(self) -> Brief | None:
+    async def claim_next(self, *, wait_seconds: int, idempotency_key: str) -> Claim | None:
         await self._arrive("claim_next")
-        now = trio.current_time()
-        for task_id, task in self._board.tasks.items():
-            if task.status == "open" and not task.needs_help and task.free_for.get(self._name, now) <= now:
-                self._board.claim(task_id, self._name)
-                await self._leave("claim_next")
-                return Brief(task_id, f"title {task_id}")
+        until = trio.current_time() + wait_seconds
+        self._board.waiting += 1
+        self._board.most_waiting = max(self._board.most_waiting, self._board.waiting)
+        try:
+            while True:
+                claim = self._claim(idempotency_key)
+                if claim is not None or not self._board.accepts_claims or trio.current_time() >= until:
+                    break
+                await self._board.news(until)
+                self._board.expire()
+        finally:
+            self._board.waiting -= 1
         await self._leave("claim_next")
+        return claim
+
+    def _claim(self, key: str) -> Claim | None:
+        board, now = self._board, trio.current_time()
+        if not board.accepts_claims:
+            return None
+        given = board.answered.get((self._name, "claim_next", key))
+        for task_id, task in board.tasks.items():
+            if given is not None:
+                is_mine = task.claim_id == given
+            else:
+                is_free = task.free_for.get(self._name, now) <= now
+                is_mine = task.status == "open" and not task.needs_help and is_free
+                if is_mine:
+                    board.claim(task_id, self._name)
+                    board.answered[self._name, "claim_next", key] = str(task.claim_id)
+            if is_mine:
+                return Claim(str(task.claim_id), Brief(task_id, f"title {task_id}"), task.lease_seconds)
+        if given is not None:
+            raise ClaimLostError("stale_claim")
         return None
 
-    async def submit_result(self, task_id: int, result: str) -> None:
+    async def renew_claim(self, task_id: int, claim_id: str) -> Renewal:
+        await self._arrive("renew_claim")
+        self._board.renewals.append(trio.current_time())
+        task = self._board.tasks[task_id]
+        if task.status == "cancelled":
+            return Renewal("cancelled")
+        changed = self._held_task(task_id, claim_id).changed
+        await self._leave("renew_claim")
+        return Renewal("claimed", changed)
+
+    async def submit_result(self, task_id: int, claim_id: str, result: str) -> None:
         await self._arrive("submit_result")
-        task = self._held_task(task_id)
+        task = self._held_task(task_id, claim_id)
         task.status, task.result = "submitted", result
+        self._board.notify()
         await self._leave("submit_result")
 
     async def release_task(
-        self, task_id: int, reason: str, *, failed: bool = False, cooldown_seconds: int | None = None
+        self,
+        task_id: int,
+        claim_id: str,
+        reason: str,
+        *,
+        failed: bool = False,
+        cooldown_seconds: int | None = None,
     ) -> None:
         await self._arrive("release_task")
-        task = self._held_task(task_id)
-        task.status, task.assignee = "open", None
+        task = self._held_task(task_id, claim_id)
         task.releases.append((reason, failed, cooldown_seconds))
         if failed:
             task.free_for[self._name] = trio.current_time() + (cooldown_seconds or 0)
+        self._board.free(task)
         await self._leave("release_task")
 
-    async def ask_for_help(self, task_id: int, body: str) -> None:
+    async def ask_for_help(self, task_id: int, body: str, *, idempotency_key: str) -> None:
         await self._arrive("ask_for_help")
-        task = self._held_task(task_id)
-        task.messages.append(body)
+        task = self._board.tasks[task_id]
+        if self._board.answered.setdefault((self._name, "post_message", idempotency_key), body) != body:
+            raise ClaimLostError("conflict")
+        if body not in task.messages:
+            task.messages.append(body)
         task.needs_help = True
         await self._leave("ask_for_help")
 
     async def read_task(self, task_id: int) -> TaskState:
         await self._arrive("read_task")
         task = self._board.tasks[task_id]
-        return TaskState(task.status, task.assignee, task.result)
+        task.changed = False
+        lease = None if task.lease_seconds is None else int(task.lease_seconds)
+        return TaskState(task.status, task.assignee, task.result, lease)
 
-    def _holds(self, task: FakeTask) -> bool:
-        return task.status == "claimed" and task.assignee == self._name
-
-    def _held_task(self, task_id: int) -> FakeTask:
+    def _held_task(self, task_id: int, claim_id: str) -> FakeTask:
+        """The task, held by this claim and renewed."""
+        self._board.expire()
         task = self._board.tasks[task_id]
-        if not self._holds(task):
+        if self._name not in task.former:
+            raise ClaimLostError("forbidden")
+        if task.status in {"submitted", "done", "cancelled"}:
             raise ClaimLostError("conflict")
+        if task.status != "claimed" or task.claim_id != claim_id:
+            raise ClaimLostError("stale_claim")
+        self._board.renew(task)
         return task
 
     async def _arrive(self, tool: str) -> None:
@@ -133,6 +244,7 @@ class FakeClient:
             if isinstance(fault, BaseException):
                 raise fault
             await fault(self._board)
+        self._board.expire()
 
     async def _leave(self, tool: str) -> None:
         if self._board.lost[tool]:
@@ -180,7 +292,8 @@ def taking(seconds: float, answer: str = "fine") -> Step:
     return step
 
 
-CHANCE = Chance(mark=lambda: "m4rk", jitter=lambda: 0.5)
+_marks = count()
+CHANCE = Chance(mark=lambda: f"m4rk{next(_marks)}", jitter=lambda: 0.5)
 
 
 def connections(board: FakeBoard, model: ScriptedModel, name: str = "w") -> Connections:

@@ -10,8 +10,15 @@ import structlog
 import trio
 from fake_board import CHANCE, FakeBoard, ScriptedModel, connections, taking
 
-from supervisor.board_errors import BoardAwayError, BoardBusyError, CallRefusedError, WorkerRefusedError
+from supervisor.board_errors import (
+    BoardAwayError,
+    BoardBusyError,
+    CallRefusedError,
+    ClaimLostError,
+    WorkerRefusedError,
+)
 from supervisor.failures import FailureClass, ModelCallError
+from supervisor.limits import BOARD_CALL_SECONDS
 from supervisor.record import WorkerRecord
 from supervisor.roster import Worker
 from supervisor.stop import Stop
@@ -46,6 +53,14 @@ def failure(kind: str, wait: float | None = None) -> ModelCallError:
     return ModelCallError(FailureClass(kind), "a detail", retry_after_seconds=wait)
 
 
+def taking_to_fail(seconds: float, error: ModelCallError):
+    async def step() -> str:
+        await trio.sleep(seconds)
+        raise error
+
+    return step
+
+
 @pytest.mark.spec("POOL-9")
 async def test_a_task_is_claimed_answered_and_submitted(autojump_clock):
     board, model = FakeBoard(tasks=2), ScriptedModel("one", "two")
@@ -55,16 +70,98 @@ async def test_a_task_is_claimed_answered_and_submitted(autojump_clock):
         ("submitted", "one"),
         ("submitted", "two"),
     ]
-    assert record.held == set()
+    assert record.held == {}
 
 
-@pytest.mark.spec("POOL-7")
-async def test_an_idle_worker_asks_the_board_at_its_interval_and_the_model_never(autojump_clock):
+@pytest.mark.spec("POOL-7", "POOL-15")
+async def test_an_idle_worker_waits_inside_the_board_and_costs_no_model_call(autojump_clock):
     board, model = FakeBoard(), ScriptedModel()
+    async with working(board, model):
+        await trio.sleep(205)
+    assert board.calls.count(("w", "claim_next")) == 11
+    assert model.calls == []
+
+
+@pytest.mark.spec("POOL-15")
+async def test_a_task_that_appears_during_the_wait_is_taken_at_once(autojump_clock):
+    board, model = FakeBoard(), ScriptedModel()
+    async with working(board, model):
+        await trio.sleep(7)
+        board.add()
+        await trio.sleep(1)
+    assert model.calls == [7]
+
+
+@pytest.mark.spec("POOL-15")
+async def test_a_worker_with_several_slots_has_one_wait(autojump_clock):
+    board, model = FakeBoard(), ScriptedModel(taking(5))
+    async with working(board, model, concurrency=4):
+        for _ in range(6):
+            await trio.sleep(1)
+            board.add()
+        await trio.sleep(30)
+    assert board.most_waiting == 1
+    assert model.most_running == 4
+    assert len(model.calls) == 6
+
+
+@pytest.mark.spec("POOL-15")
+async def test_a_board_that_answers_empty_at_once_is_asked_again_at_the_interval_only(autojump_clock):
+    board, model = FakeBoard(), ScriptedModel()
+    board.accepts_claims = False
     async with working(board, model):
         await trio.sleep(POLL * 10 + 1)
     assert board.calls.count(("w", "claim_next")) == 11
-    assert model.calls == []
+
+
+@pytest.mark.spec("POOL-15")
+async def test_at_the_boards_limit_of_claims_the_worker_waits_for_a_slot(autojump_clock):
+    board, model = FakeBoard(tasks=2), ScriptedModel(taking(100))
+
+    async def refuse(_: FakeBoard) -> None:
+        if board.held():
+            raise ClaimLostError("conflict")
+
+    board.faults["claim_next"] = [refuse] * 100
+    async with working(board, model, concurrency=2) as record:
+        await trio.sleep(150)
+        assert model.calls == [0, 100]
+        await trio.sleep(60)
+    assert board.calls.count(("w", "claim_next")) < 10
+    assert record.parked is None
+    assert record.failures == {}
+
+
+@pytest.mark.parametrize("moment", [0.5, 3, 19.9, 20, 35])
+async def test_a_stop_during_a_wait_ends_at_once(autojump_clock, moment: float):
+    board, model, stop = FakeBoard(), ScriptedModel(), Stop()
+    async with working(board, model, stop=stop):
+        await trio.sleep(moment)
+        stop.request()
+    assert trio.current_time() == moment
+
+
+@pytest.mark.spec("SUP-6")
+async def test_what_a_cut_off_wait_has_claimed_is_found_and_released(autojump_clock):
+    board, model, stop = FakeBoard(tasks=1), ScriptedModel(), Stop()
+    board.lost["claim_next"] = 1
+    async with working(board, model, stop=stop):
+        await trio.sleep(1)
+        assert board.held() == [1]
+        stop.request()
+    assert board.tasks[1].releases == [("the pool is stopping", False, None)]
+    assert trio.current_time() == 1
+
+
+async def test_a_worker_that_is_parked_meanwhile_gives_up_its_wait(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel(taking_to_fail(3, failure("auth")))
+    async with working(board, model, concurrency=2) as record:
+        await trio.sleep(4)
+        assert record.parked == "auth: a detail"
+        assert board.waiting == 0
+        board.add()
+        await trio.sleep(100)
+    assert board.tasks[2].claims == 0
 
 
 async def test_after_a_task_the_worker_asks_again_at_once(autojump_clock):
@@ -187,6 +284,16 @@ async def test_failures_are_counted_per_task_and_forgotten_after_success(autojum
     assert record.failures == {}
 
 
+@pytest.mark.spec("POOL-11")
+async def test_a_help_request_whose_reply_was_lost_is_posted_once(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure("content"))
+    board.lost["ask_for_help"] = 1
+    async with working(board, model, max_failures=1):
+        await trio.sleep(100)
+    assert board.calls.count(("w", "ask_for_help")) == 2
+    assert [key for _, tool, key in board.answered if tool == "post_message"] == ["help-c1"]
+
+
 async def test_a_help_request_that_the_board_refuses_does_not_keep_the_task(autojump_clock):
     board, model = FakeBoard(tasks=1), ScriptedModel(failure("content"))
     board.faults["ask_for_help"] = [CallRefusedError("too_large")]
@@ -257,16 +364,6 @@ async def test_an_answer_that_did_not_arrive_is_submitted_again(autojump_clock):
     assert len(model.calls) == 1
 
 
-async def test_a_task_taken_away_meanwhile_is_let_go(autojump_clock):
-    board, model = FakeBoard(tasks=2), ScriptedModel(taking(2, "one"), "two")
-    async with working(board, model):
-        await trio.sleep(1)
-        board.tasks[1].status = "cancelled"
-        await trio.sleep(5)
-    assert board.tasks[1].result is None
-    assert board.tasks[2].result == "two"
-
-
 async def test_a_board_that_is_away_is_waited_for_and_nobody_is_parked(autojump_clock):
     board, model = FakeBoard(tasks=1), ScriptedModel()
     board.open_faults = [BoardAwayError("away")] * 20
@@ -287,19 +384,47 @@ async def test_a_board_that_goes_away_in_between_is_waited_for_on_the_same_conne
     with structlog.testing.capture_logs() as logs:
         async with working(board, model):
             await trio.sleep(8)
-            board.tasks.update(FakeBoard(tasks=1).tasks)
+            board.add()
             await trio.sleep(12)
     assert board.tasks[1].status == "submitted"
     assert "board_back" in [line["event"] for line in logs]
 
 
-async def test_a_claim_whose_reply_was_lost_is_found_out_and_released(autojump_clock):
-    board, model = FakeBoard(tasks=1), ScriptedModel()
+@pytest.mark.spec("POOL-15")
+async def test_a_claim_whose_reply_was_lost_is_brought_by_the_same_key(autojump_clock):
+    board, model = FakeBoard(tasks=2), ScriptedModel()
     board.lost["claim_next"] = 1
     async with working(board, model):
         await trio.sleep(100)
-    assert board.tasks[1].claims == 2
-    assert [failed for _, failed, _ in board.tasks[1].releases] == [False]
+    assert [task.claims for task in board.tasks.values()] == [1, 1]
+    assert board.tasks[1].releases == []
+    assert board.tasks[1].status == "submitted"
+
+
+@pytest.mark.spec("POOL-15")
+async def test_a_claim_brought_again_is_renewed_before_anything_is_believed_of_its_lease(autojump_clock):
+    board, model = FakeBoard(tasks=1, lease_seconds=100), ScriptedModel(taking(90))
+    board.lost["claim_next"] = 1
+    async with working(board, model):
+        await trio.sleep(BOARD_CALL_SECONDS + 1.5)
+        assert board.renewals == [BOARD_CALL_SECONDS + 1]
+        await trio.sleep(200)
+    assert board.tasks[1].status == "submitted"
+
+
+async def test_a_key_whose_claim_is_over_is_dropped(autojump_clock):
+    board, model = FakeBoard(tasks=1, lease_seconds=30), ScriptedModel()
+    board.lost["claim_next"] = 1
+    board.faults["claim_next"] = []
+
+    async def away(_: FakeBoard) -> None:
+        raise BoardAwayError("away")
+
+    async with working(board, model):
+        await trio.sleep(1)
+        board.faults["claim_next"] = [away] * 5
+        await trio.sleep(200)
+    assert board.tasks[1].expiries == 1
     assert board.tasks[1].status == "submitted"
 
 
@@ -333,7 +458,7 @@ async def test_a_refusal_while_a_task_runs_parks_the_worker_too(autojump_clock):
     async with working(board, model) as record:
         await trio.sleep(100)
     assert record.parked == "401"
-    assert record.held == {1}
+    assert list(record.held.values()) == [1]
 
 
 async def test_the_leaders_token_is_no_workers(autojump_clock):
@@ -394,15 +519,11 @@ async def test_a_cut_cancels_the_model_call_only_and_releases_over_the_open_conn
     assert trio.current_time() == 1
 
 
-async def test_a_claim_that_arrives_during_the_stop_is_given_back_without_a_call(autojump_clock):
-    board, model, stop = FakeBoard(tasks=1), ScriptedModel(), Stop()
-
-    async def slowly(_: FakeBoard) -> None:
-        await trio.sleep(5)
-
-    board.faults["claim_next"] = [slowly]
+async def test_a_claim_that_arrives_with_the_stop_is_given_back_without_a_call(autojump_clock):
+    board, model, stop = FakeBoard(), ScriptedModel(), Stop()
     async with working(board, model, stop=stop):
         await trio.sleep(1)
+        board.add()
         stop.request()
     assert board.tasks[1].releases == [("the pool is stopping", False, None)]
     assert model.calls == []

@@ -97,6 +97,7 @@ CREATE TABLE cooldowns (
     PRIMARY KEY (agent, task_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX cooldowns_by_end ON cooldowns (until_ms);
+CREATE INDEX cooldowns_by_task ON cooldowns (task_id);
 
 CREATE TABLE messages (
     message_id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -164,6 +165,12 @@ CREATE TABLE audit_log (
     previous_sha256 TEXT NOT NULL          -- over the row before it; of nothing for the first
 ) STRICT;
 CREATE INDEX audit_log_by_agent ON audit_log (agent, audit_id);
+
+-- Waits that ended empty and stand in no row yet, kept over a stop for the next row of their agent.
+CREATE TABLE empty_waits (
+    agent TEXT PRIMARY KEY,
+    waits INTEGER NOT NULL CHECK (waits > 0)
+) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER history_is_append_only_1 BEFORE UPDATE ON history
     BEGIN SELECT RAISE(ABORT, 'history is append-only'); END;
