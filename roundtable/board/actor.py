@@ -159,15 +159,16 @@ class Board:
         """
         return self._send_on(Call(caller, "claim_next", UndoClaim(task_id, claim_id), self.clock()))
 
-    async def replace_agents(self, directory: Directory) -> None:
-        """From now on these are the agents. Who is gone loses its claims, and its waits end.
+    def replace_agents(self, directory: Directory) -> None:
+        """As soon as may be these are the agents: who is gone loses its claims, and its waits end."""
+        decided = self._send_on(Call(BOARD, "agents", ReplaceAgents(directory), self.clock()))
+        self._nursery.start_soon(self._replace_waiters, decided, directory)
 
-        Cancelled before the board has taken it, nothing has changed. Raises BoardError: the board has stopped, or
-        cannot write (then the rest follows as soon as it can).
-        """
-        outcome = await self.decide(BOARD, "agents", ReplaceAgents(directory))
+    async def _replace_waiters(self, decided: trio.Event, directory: Directory) -> None:
+        with trio.CancelScope(shield=True):
+            # not before the board knows: those that look again would be answered by what they were
+            await decided.wait()
         self.waits.replace_agents(directory)
-        outcome.unwrap()
 
     def after_commit(self, executed: Executed) -> None:
         """Wake whom the batch concerns: for the actor alone."""

@@ -63,10 +63,8 @@ def carry_out(unit: Unit, call: Call[Any]) -> Any:
     return reply
 
 
-def is_silent(command: Command[Any], reply: Any) -> bool:
-    """Whether the answer leaves no audit row: the board's own doing, or a wait that is not over yet."""
-    if type(command) in OWN:
-        return True
+def is_empty_wait(command: Command[Any], reply: Any) -> bool:
+    """Whether this is a wait that is not over yet, and leaves no audit row."""
     if isinstance(command, commands.ClaimNext):
         return command.waits and reply == {"task": None}
     return isinstance(command, commands.WaitForUpdates) and command.waits and updates.is_empty(command, reply)

@@ -23,7 +23,7 @@ from roundtable.rules.commands import Call
 from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, forbidden
 from roundtable.rules.model import Now
 from roundtable.store import audit, claims, tasks, upkeep
-from roundtable.store.dispatch import OWN, READS, after_refusal, carry_out, is_silent, renew_lease
+from roundtable.store.dispatch import OWN, READS, after_refusal, carry_out, is_empty_wait, renew_lease
 from roundtable.store.errors import StoreError
 from roundtable.store.idempotency import Replay
 from roundtable.store.unit import BOARD, Limits, Presence, Ready, Told, Unit
@@ -225,7 +225,7 @@ class Executor:
         renewed = self._in_savepoint(unit, executed, call, lambda: renew_lease(unit, call))
         if renewed.error is not None:
             return renewed
-        outcome = self._in_savepoint(unit, executed, call, lambda: carry_out(unit, call))
+        outcome = self._in_savepoint(unit, executed, call, lambda: self._decide(unit, call))
         if isinstance(outcome.reply, Replay):
             return Outcome(outcome.reply.answer, is_replay=True)
         refusal = outcome.error
@@ -233,6 +233,9 @@ class Executor:
             return outcome
         kept = self._in_savepoint(unit, executed, call, lambda: after_refusal(unit, call, refusal))
         return Outcome(error=kept.error or kept.reply)
+
+    def _decide(self, unit: Unit, call: Call[Any]) -> Any:
+        return carry_out(unit, call)
 
     def _in_savepoint(
         self, unit: Unit, executed: Executed, call: Call[Any], work: Callable[[], Any]
@@ -278,7 +281,7 @@ class Executor:
         elif type(call.command) in READS and len(self._owed) < OWED_ROWS_MAX:
             try:
                 unit = self._unit(self.directory.find(call.caller.name) or call.caller, now, writable=False)
-                outcome = self._outcome(call, lambda: carry_out(unit, call))
+                outcome = self._outcome(call, lambda: self._decide(unit, call))
             except sqlite3.DatabaseError:
                 log.warning("read_failed", tool=call.tool)
         entry = self._entry(call, outcome, now)
@@ -291,7 +294,7 @@ class Executor:
 
     def _entry(self, call: Call[Any], outcome: Outcome, now: Now) -> audit.Entry | None:
         command = call.command
-        if outcome.error is None and is_silent(command, outcome.reply):
+        if type(command) in OWN or (outcome.error is None and is_empty_wait(command, outcome.reply)):
             return None
         word = outcome.error.code.value if outcome.error else "ok"
         if isinstance(command, commands.RecordRefusal) and command.error is None:

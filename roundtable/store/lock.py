@@ -9,7 +9,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import socket
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -23,9 +25,7 @@ class OwnerLock:
     """
 
     def __init__(self, database: Path) -> None:
-        # beside the file itself, so that a symbolic link is no second way in
-        target = database.resolve()
-        self.path = target.with_name(target.name + ".lock")
+        self.path = _lock_path(database)
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -56,3 +56,59 @@ class OwnerLock:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.release()
+
+
+def find_owner(database: Path) -> int | None:
+    """The id of the process on this machine that holds the database now, or None if there is none.
+
+    What an old lock file says is not believed: the lock has to be held, and, where the system tells, by that process.
+    Raises OSError if the lock file cannot be read.
+    """
+    path = _lock_path(database)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        said = _SAID.fullmatch(os.pread(descriptor, 400, 0).decode(errors="replace"))
+        # Only if somebody says so: taking the lock, even for a moment, could keep a server from its start.
+        if not said or said["host"] != socket.gethostname() or not _is_held(descriptor):
+            return None
+        process = int(said["process"])
+        return process if process != os.getpid() and _has_open(process, path) else None
+    finally:
+        os.close(descriptor)
+
+
+_SAID = re.compile(r"process (?P<process>[1-9][0-9]{0,9}) on (?P<host>[^\n]*)\n")
+
+
+def _lock_path(database: Path) -> Path:
+    # beside the file itself, so that a symbolic link is no second way in
+    target = database.resolve()
+    return target.with_name(target.name + ".lock")
+
+
+def _is_held(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in {errno.EAGAIN, errno.EACCES}:
+            return True
+        raise
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return False
+
+
+def _has_open(process: int, path: Path) -> bool:
+    """Whether the process has the file open. True where the system does not tell."""
+    folder = Path(f"/proc/{process}/fd")
+    if not Path("/proc/self/fd").is_dir():
+        return True
+    with suppress(OSError):
+        facts = path.stat()
+        for entry in os.scandir(folder):
+            with suppress(OSError):  # closed meanwhile
+                if os.path.samestat(entry.stat(), facts):
+                    return True
+    return False

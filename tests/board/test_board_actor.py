@@ -37,6 +37,7 @@ from roundtable.rules.commands import (
 from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, invalid
 from roundtable.store import audit
 from roundtable.store.execute import Executed
+from roundtable.store.unit import BOARD
 
 
 class Crash(BaseException):
@@ -127,7 +128,7 @@ async def test_the_row_of_a_caller_that_had_gone_is_written_although_the_board_s
 async def test_a_probe_that_is_cancelled_leaves_no_row(executor, gate, nursery) -> None:
     async with open_board(executor, still_clock, gate.run) as board:
         await start_asking(nursery, board, LEAD, WhoAmI())
-        probe = await start_asking(nursery, board, LEAD, Probe())
+        probe = await start_asking(nursery, board, BOARD, Probe())
         probe.scope.cancel()
         await probe.ended.wait()
         gate.open()
