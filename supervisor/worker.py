@@ -113,7 +113,7 @@ class WorkerLoop:
             await self._wait_for_news(float("inf"))
             return False
         now = trio.current_time()
-        until, cause = self._call_allowed_at()
+        until, cause = self._call_allowed_at(now)
         if until <= now:
             return True
         if self._record.state != f"waiting: {cause}":
@@ -122,16 +122,16 @@ class WorkerLoop:
         await self._wait_for_news(until - now)
         return False
 
-    def _call_allowed_at(self) -> tuple[float, str]:
-        """From when the model may be called, and what stands against it until then."""
-        now = trio.current_time()
+    def _call_allowed_at(self, now: float) -> tuple[float, str]:
+        """From when the model may be called, and what stands against it until then; `now` or earlier: at once."""
         cap_until = self._record.call_allowed_at(now, self._worker.max_calls_per_hour)
         if cap_until >= self._record.endpoint_free_at:
             return cap_until, "hourly_cap"
         return self._record.endpoint_free_at, "endpoint"
 
     def _must_not_claim(self) -> bool:
-        return self._told_to_leave() or self._call_allowed_at()[0] > trio.current_time()
+        now = trio.current_time()
+        return self._told_to_leave() or self._call_allowed_at(now)[0] > now
 
     async def _claim(self, board: BoardClient) -> tuple[Claim, Lease] | None:
         """The next task, or None after a wait. The board being away is waited out here, with the connection open."""
@@ -210,9 +210,7 @@ class WorkerLoop:
             return STOPPING_REASON
         if self._record.parked is not None:
             return "the worker is parked"
-        if self._call_allowed_at()[0] > trio.current_time():
-            return "the worker may not call its model now"
-        return None
+        return "the worker may not call its model now" if self._must_not_claim() else None
 
     async def _run_task(self, task: TaskRun, claim: Claim, lease: Lease, why_not: str | None) -> None:
         try:
