@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from roundtable.config.settings import Settings
+from roundtable.rules.agents import Agent
 
 TOKEN_VARIABLE: Final = "ROUNDTABLE_TOKEN"  # noqa: S105 - the name of a variable
 _MCP_PATH: Final = "/mcp"
@@ -45,6 +46,32 @@ def connect_commands(url: str) -> Mapping[str, str]:
 
 def export_command(token: str) -> str:
     return f"export {TOKEN_VARIABLE}={shlex.quote(token)}"
+
+
+def agent_lines(agent: Agent, token: str, url: str) -> list[str]:
+    """For people: who the agent is, and what connects it, with its token once."""
+    commands = connect_commands(url)
+    return [
+        f"# {agent.name} ({', '.join([agent.role.value, *agent.skills])})",
+        export_command(token),
+        "#   Claude Code:",
+        commands["claude"],
+        "#   Codex (reads the variable at each start, so keep the export line in its shell's profile):",
+        commands["codex"],
+        "#   any other app, as JSON for its settings:",
+        commands["json"],
+    ]
+
+
+def agent_json(agent: Agent, token: str, url: str) -> dict[str, object]:
+    """The same for programs."""
+    return {
+        "name": agent.name,
+        "role": agent.role,
+        "skills": agent.skills,
+        "token": token,
+        "connect": dict(connect_commands(url)),
+    }
 
 
 def is_wildcard(host: str) -> bool:

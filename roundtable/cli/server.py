@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ import trio
 from roundtable.board.actor import Board, open_board
 from roundtable.board.clock import Clock, system_clock
 from roundtable.config.settings import Settings
+from roundtable.config.tokens import digest_of
 from roundtable.rules.agents import Agent, Directory
 from roundtable.store.database import open_database
 from roundtable.store.execute import Executor
@@ -54,8 +54,12 @@ def public_listener(settings: Settings, agents: Mapping[bytes, Agent]) -> Listen
 
 def pool_listener(tokens: Mapping[str, str], agents: Iterable[Agent]) -> Listener:
     """Where the pool comes in: on this machine only, with the tokens of this run only."""
-    known = {hashlib.sha256(tokens[agent.name].encode()).digest(): agent for agent in agents}
-    return Listener("127.0.0.1", 0, TokenTable(known))
+    return Listener("127.0.0.1", 0, TokenTable(by_digest(tokens, agents)))
+
+
+def by_digest(tokens: Mapping[str, str], agents: Iterable[Agent]) -> dict[bytes, Agent]:
+    """These agents by the digest of the token that each has by its name."""
+    return {digest_of(tokens[agent.name]): agent for agent in agents}
 
 
 @asynccontextmanager

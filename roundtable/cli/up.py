@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -12,7 +13,8 @@ import structlog
 import trio
 
 from roundtable.cli.init import Written, describe, initialise
-from roundtable.cli.running import run
+from roundtable.cli.reloading import Seats, keep_reloading
+from roundtable.cli.running import Signals, run
 from roundtable.cli.serve import announce, start_settings, warn
 from roundtable.cli.server import Server, open_server, pool_listener, public_listener
 from roundtable.config.agents import AgentsFile, load_agents
@@ -31,13 +33,13 @@ log = structlog.get_logger(__name__)
 def up_command() -> None:
     """Run the board server and the worker pool, until told to stop (Ctrl-C).
 
-    Without a configuration it makes one first, as `roundtable init` does.
+    Without a configuration it makes one first, as `roundtable init` does. SIGHUP makes it read agents.json again.
     """
-    run(up)
+    run(up, reloads=True)
 
 
-async def up(stop: trio.Event) -> int:
-    """Run board and pool until `stop` is set. Raises ConfigError, RosterError, StoreError, OSError."""
+async def up(signals: Signals) -> int:
+    """Run board and pool until told to stop. Raises ConfigError, RosterError, StoreError, OSError."""
     settings = start_settings()
     if not settings.agents_config.exists():
         initialise(settings, _first_words)
@@ -45,18 +47,35 @@ async def up(stop: trio.Event) -> int:
     warn(file.warnings)
     roster = _roster(settings)
     environment = read_environment(os.environ, Path.cwd()).values
-    async with open_roundtable(settings, file, roster, environment) as server:
-        announce(settings, server.urls[0], f"{len(file.agents)} agents, {len(roster.workers)} pool workers")
+    async with (
+        open_roundtable(settings, file, roster, environment) as roundtable,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(keep_reloading, signals, roundtable.seats.reload_agents)
+        announce(
+            settings,
+            roundtable.server.urls[0],
+            f"{len(file.agents)} agents, {len(roster.workers)} pool workers",
+        )
         if not roster.workers:
             log.info("no_pool_workers", advice=f"the roster {settings.workers_config} names none")
-        await stop.wait()
+        await signals.stop.wait()
+        nursery.cancel_scope.cancel()
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Roundtable:
+    """Board and pool that run. The owner's agents come in at the server's first URL."""
+
+    server: Server
+    seats: Seats
 
 
 @asynccontextmanager
 async def open_roundtable(
     settings: Settings, file: AgentsFile, roster: Roster, environment: Mapping[str, str]
-) -> AsyncIterator[Server]:
+) -> AsyncIterator[Roundtable]:
     """Board and pool for as long as the context lasts.
 
     On leaving: nobody gets a new claim, the pool drains and releases while everything else is answered, then the
@@ -70,10 +89,11 @@ async def open_roundtable(
         listeners.append(pool_listener(tokens, everybody.pool))
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(open_server(settings, everybody.directory, listeners))
+        seats = Seats(settings.agents_config, listeners[0].tokens, server.board, roster.workers)
         if everybody.pool:
             await stack.enter_async_context(open_pool(roster, url=server.urls[1], tokens=tokens, keys=keys))
         try:
-            yield server
+            yield Roundtable(server, seats)
         finally:
             server.board.close_claims()
 

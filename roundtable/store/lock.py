@@ -75,7 +75,7 @@ def find_owner(database: Path) -> int | None:
         if not said or said["host"] != socket.gethostname() or not _is_held(descriptor):
             return None
         process = int(said["process"])
-        return process if process != os.getpid() and _has_open(process, path) else None
+        return process if _has_open(process, path) else None
     finally:
         os.close(descriptor)
 
@@ -102,13 +102,17 @@ def _is_held(descriptor: int) -> bool:
 
 def _has_open(process: int, path: Path) -> bool:
     """Whether the process has the file open. True where the system does not tell."""
-    folder = Path(f"/proc/{process}/fd")
     if not Path("/proc/self/fd").is_dir():
         return True
-    with suppress(OSError):
-        facts = path.stat()
-        for entry in os.scandir(folder):
-            with suppress(OSError):  # closed meanwhile
-                if os.path.samestat(entry.stat(), facts):
-                    return True
+    facts = path.stat()
+    try:
+        entries = list(Path(f"/proc/{process}/fd").iterdir())
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    for entry in entries:
+        with suppress(OSError):  # closed meanwhile
+            if os.path.samestat(entry.stat(), facts):
+                return True
     return False
