@@ -10,7 +10,7 @@ from roundtable.rules import commands, submits
 from roundtable.rules.commands import Call, Command
 from roundtable.rules.errors import BoardError
 from roundtable.rules.roles import refuse_role
-from roundtable.store import claims, idempotency, reads, tasks, updates, writes
+from roundtable.store import claims, idempotency, listing, reads, tasks, updates, writes
 from roundtable.store.unit import Unit
 
 Handler = Callable[[Unit, Any], Any]
@@ -18,7 +18,7 @@ Handler = Callable[[Unit, Any], Any]
 READS: dict[type[Command[Any]], Handler] = {
     commands.WhoAmI: reads.who_am_i,
     commands.ListAgents: reads.list_agents,
-    commands.ListTasks: reads.list_tasks,
+    commands.ListTasks: listing.list_tasks,
     commands.GetTask: reads.get_task,
     commands.GetHistory: reads.get_history,
     commands.WaitForUpdates: updates.wait_for_updates,

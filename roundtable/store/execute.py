@@ -38,6 +38,7 @@ CLOSE_BUSY_TIMEOUT_MS = 500
 UNAVAILABLE_MESSAGE = (
     "The board cannot write to its disk now; nothing was changed. Reads work; try again later."
 )
+GONE_MESSAGE = "You are no longer one of this board's agents."
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +221,7 @@ class Executor:
                 self._in_savepoint(unit, executed, call, lambda: renew_lease(unit, call))
             return Outcome(error=command.error)
         if caller is None and type(command) not in OWN:
-            return Outcome(error=forbidden("You are no longer one of this board's agents."))
+            return Outcome(error=forbidden(GONE_MESSAGE))
         unit = self._unit(caller or call.caller, now)
         renewed = self._in_savepoint(unit, executed, call, lambda: renew_lease(unit, call))
         if renewed.error is not None:
@@ -273,14 +274,17 @@ class Executor:
     def _salvage(self, call: Call[Any], now: Now) -> Outcome:
         """Answer one call of a batch that could not be written."""
         outcome = Outcome(error=BoardError(Code.UNAVAILABLE, UNAVAILABLE_MESSAGE))
+        caller = self.directory.find(call.caller.name)
         if isinstance(call.command, commands.ReplaceAgents):
             # who is known does not hang on the disk; the tables follow when it is back
             self.directory, self._unsettled = call.command.directory, True
         elif isinstance(call.command, commands.RecordRefusal):
             outcome = Outcome(error=call.command.error)
+        elif type(call.command) not in OWN and caller is None:
+            outcome = Outcome(error=forbidden(GONE_MESSAGE))
         elif type(call.command) in READS and len(self._owed) < OWED_ROWS_MAX:
             try:
-                unit = self._unit(self.directory.find(call.caller.name) or call.caller, now, writable=False)
+                unit = self._unit(caller or call.caller, now, writable=False)
                 outcome = self._outcome(call, lambda: self._decide(unit, call))
             except sqlite3.DatabaseError:
                 log.warning("read_failed", tool=call.tool)

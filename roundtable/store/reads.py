@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from roundtable.rules import claims as claiming
 from roundtable.rules import commands, cursor, replies
 from roundtable.rules.claims import holds
-from roundtable.rules.errors import BoardError
+from roundtable.rules.errors import BoardError, Code
 from roundtable.rules.limits import PAGE_BYTES, PAGE_ROWS_MAX, TASK_ID_MAX
-from roundtable.rules.model import Status, Task
+from roundtable.rules.model import Task
 from roundtable.rules.paging import fill, size_bytes
 from roundtable.store import claims, tasks, views
 from roundtable.store.unit import Unit
@@ -64,51 +64,6 @@ def list_agents(unit: Unit, command: commands.ListAgents) -> replies.AgentList:
     return {"agents": rows}
 
 
-def list_tasks(unit: Unit, command: commands.ListTasks) -> replies.TaskPage:
-    below = TASK_ID_MAX
-    if command.cursor is not None:
-        below = cursor.decode(command.cursor, unit.board_id, "tasks")
-    page, more = fill(_rows(unit, command, below), command.limit)
-    answer: replies.TaskPage = {"tasks": page}
-    if more:
-        answer["next_cursor"] = cursor.encode(unit.board_id, "tasks", page[-1]["task_id"])
-    return answer
-
-
-def _rows(unit: Unit, command: commands.ListTasks, below: int) -> Iterator[replies.Row]:
-    """Newest first, by the id: a page begins below the last row of the one before, whatever has changed since."""
-    conditions = ["task_id < :below"]
-    if command.status is not None:
-        conditions.append("status = :status")
-    if command.required_skill is not None:
-        conditions.append("required_skill = :skill")
-    if command.needs_attention is not None:
-        conditions.append(f"needs_attention IS {'NOT ' if command.needs_attention else ''}NULL")
-    branches = [conditions]
-    if command.assignee is not None:
-        # two branches, so that each walks an index of its own; no task is in both
-        branches = [
-            [*conditions, "assignee = :assignee"],
-            [*conditions, "status = 'open'", "assigned_to = :assignee"],
-        ]
-    selects = [
-        f"SELECT * FROM (SELECT {views.ROW_COLUMNS} FROM tasks WHERE {' AND '.join(branch)} "  # noqa: S608
-        "ORDER BY task_id DESC LIMIT :most)"
-        for branch in branches
-    ]
-    found = unit.db.execute(
-        f"{' UNION ALL '.join(selects)} ORDER BY task_id DESC LIMIT :most",
-        {
-            "below": below,
-            "status": command.status,
-            "skill": command.required_skill,
-            "assignee": command.assignee,
-            "most": command.limit + 1,
-        },
-    )
-    return (views.row(unit.db, values) for values in found)
-
-
 def get_task(unit: Unit, command: commands.GetTask) -> replies.WholeTask:
     task = tasks.load(unit.db, command.task_id)
     before = TASK_ID_MAX
@@ -144,14 +99,11 @@ def _why_not_claimable(unit: Unit, task: Task) -> str | None:
             claiming.claim(task, claimant, unfinished, "", unit.now)
         except BoardError as refused:
             reason = refused.message
+            if refused.code is not Code.FORBIDDEN:
+                return reason
         else:
             return None
-    if (
-        unit.caller.is_leader
-        and task.status is Status.OPEN
-        and task.needs_attention is None
-        and not unfinished
-    ):
+    if unit.caller.is_leader and claimants:
         return (
             "No worker that is known may claim it: none has its skill, or it is assigned to one that is gone."
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roundtable.rules import attention
 from roundtable.rules import claims as claiming
 from roundtable.rules.limits import COOLDOWN_SECONDS_DEFAULT
-from roundtable.store import claims, tasks
+from roundtable.store import claims, search, tasks
 from roundtable.store.unit import Unit
 
 
@@ -17,6 +17,7 @@ def expire(unit: Unit) -> None:
         if task.assignee is not None:
             claims.cool_down(unit.db, task.assignee, task_id, COOLDOWN_SECONDS_DEFAULT, unit.now)
     unit.ready.extend(claims.end_cool_downs(unit.db, unit.now))
+    search.keep_up(unit.db)
 
 
 def settle_agents(unit: Unit) -> None:
