@@ -15,6 +15,7 @@ COMMANDS = {
     "up": "roundtable.cli.up:up_command",
     "serve": "roundtable.cli.serve:serve_command",
     "demo": "roundtable.cli.demo:demo_command",
+    "connect": "roundtable.cli.connect:connect_command",
     "token": "roundtable.cli.token:token_command",
 }
 
