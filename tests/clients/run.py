@@ -1,0 +1,83 @@
+"""Real clients of others against a real server, one after the other.
+
+    python -m tests.clients.run [NAME ...] [--work DIR]
+
+Needs pip and npm packages by name the first time, and nothing but loopback afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import trio
+
+from tests.clients.client import Client, Outcome
+from tests.clients.installing import MissingError, Workshop
+from tests.clients.library_clients import LIBRARIES
+from tests.clients.table import open_table
+
+CLIENTS = {client.name: client for client in (*(library.client for library in LIBRARIES),)}
+DEFAULT_WORK = Path("~/.cache/roundtable-clients").expanduser()
+
+
+async def try_client(client: Client, workshop: Workshop) -> Outcome:
+    """Install it, run it, and judge the run. Raises MissingError where it cannot be installed."""
+    await client.prepare(workshop)
+    folder = workshop.folder / "runs" / client.name
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "server").mkdir(parents=True)
+    try:
+        with trio.fail_after(client.seconds):
+            async with open_table(folder / "server") as table:
+                outcome = await client.drive(workshop, table, folder)
+                if client.plays_story:
+                    outcome.faults += await table.faults()
+    except trio.TooSlowError:
+        outcome = Outcome(faults=[f"not done after {client.seconds:.0f} s; {folder} has the logs"])
+    return outcome
+
+
+async def try_all(clients: list[Client], work: Path) -> bool:
+    """Print a line for each as soon as it is known, and keep the whole as JSON. Says whether all that ran work."""
+    workshop, works = Workshop(work), True
+    for client in clients:
+        try:
+            outcome = await try_client(client, workshop)
+        except MissingError as missing:
+            _say(f"{client.name:20} SKIPPED  {missing}")
+            continue
+        works = works and not outcome.faults
+        _say(f"{client.name:20} {'works ' if not outcome.faults else 'FAILED'}   {outcome.version}")
+        for line in outcome.notes + [f"FAULT: {fault}" for fault in outcome.faults]:
+            _say("".join(f"{'':20}   {part}\n" for part in line.splitlines()).rstrip())
+        report = {"date": datetime.now(UTC).date().isoformat(), **asdict(outcome)}
+        (work / "runs" / client.name / "report.json").write_text(json.dumps(report, indent=1))
+    return works
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="all of them without: " + " ".join(CLIENTS))
+    parser.add_argument("--work", type=Path, default=DEFAULT_WORK, help=f"what is kept ({DEFAULT_WORK})")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.names if name not in CLIENTS]:
+        parser.error(f"no such client: {', '.join(unknown)}; there are {' '.join(CLIENTS)}")
+    chosen = [CLIENTS[name] for name in arguments.names or CLIENTS]
+    raise SystemExit(0 if trio.run(try_all, chosen, arguments.work.absolute()) else 1)
+
+
+if __name__ == "__main__":
+    main()
