@@ -84,6 +84,7 @@ class ListTasks(Command[replies.TaskPage]):
     assignee: str | None = None
     required_skill: str | None = None
     needs_attention: bool | None = None
+    query: str | None = None
     limit: int = limits.PAGE_ROWS_DEFAULT
     cursor: str | None = None
 

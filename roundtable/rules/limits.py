@@ -17,6 +17,10 @@ REASON_CHARS: Final = 1_000
 NAME_CHARS: Final = 100
 """Names of agents and of skills."""
 
+QUERY_CHARS: Final = 200
+SEARCH_STEPS_MAX: Final = 200_000
+"""How far one call searches, in rows of the index; a tenth of a second. The rest is on the next page."""
+
 PRIORITY_MIN: Final = -100
 PRIORITY_MAX: Final = 100
 DEPENDENCIES_MAX: Final = 50

@@ -143,6 +143,7 @@ TOOLS: Final = (
             "assignee": text(limits.NAME_CHARS).described("Held by this worker, or open and assigned to it"),
             "required_skill": text(limits.NAME_CHARS),
             "needs_attention": flag().described("Only those that wait for the leader, or only the others"),
+            "query": text(limits.QUERY_CHARS).described("All these words in its texts or messages"),
             "limit": _LIMIT,
             "cursor": _CURSOR,
         },
