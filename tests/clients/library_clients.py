@@ -102,5 +102,8 @@ LIBRARIES = (
     Library("mcp-1-trio", "mcp", ">=1,<2", "mcp_one.py", ("trio",), needs=("trio",)),
     Library("fastmcp", "fastmcp", "", "fastmcp_client.py"),
     Library("typescript-1", "@modelcontextprotocol/sdk", "@1", "typescript_one.mjs"),
-    Library("typescript-2", "@modelcontextprotocol/client", "@2", "typescript_two.mjs"),
+    *(
+        Library(f"typescript-2-{mode}", "@modelcontextprotocol/client", "@2", "typescript_two.mjs", (version,))
+        for mode, version in (("legacy", "legacy"), ("2026", "2026-07-28"), ("auto", "auto"))
+    ),
 )
