@@ -103,7 +103,9 @@ LIBRARIES = (
     Library("fastmcp", "fastmcp", "", "fastmcp_client.py"),
     Library("typescript-1", "@modelcontextprotocol/sdk", "@1", "typescript_one.mjs"),
     *(
-        Library(f"typescript-2-{mode}", "@modelcontextprotocol/client", "@2", "typescript_two.mjs", (version,))
+        Library(
+            f"typescript-2-{mode}", "@modelcontextprotocol/client", "@2", "typescript_two.mjs", (version,)
+        )
         for mode, version in (("legacy", "legacy"), ("2026", "2026-07-28"), ("auto", "auto"))
     ),
 )

@@ -17,13 +17,17 @@ from pathlib import Path
 
 import trio
 
+from tests.clients.apps import APPS
 from tests.clients.client import Client, Outcome
 from tests.clients.inspector import INSPECTOR
 from tests.clients.installing import MissingError, Workshop
 from tests.clients.library_clients import LIBRARIES
 from tests.clients.table import open_table
 
-CLIENTS = {client.name: client for client in (*(library.client for library in LIBRARIES), INSPECTOR)}
+CLIENTS = {
+    client.name: client
+    for client in (*(library.client for library in LIBRARIES), INSPECTOR, *(app.client for app in APPS))
+}
 DEFAULT_WORK = Path("~/.cache/roundtable-clients").expanduser()
 
 

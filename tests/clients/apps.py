@@ -1,0 +1,192 @@
+"""The agent apps: each set up by its own commands in a home of its own, with the scripted model behind it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from tests.clients.children import environment_of, open_child, run_child
+from tests.clients.client import Client, Outcome
+from tests.clients.dialects import AnthropicMessages, OpenAIChat, OpenAIResponses
+from tests.clients.installing import Workshop, version_of
+from tests.clients.model import SERVER_NAME, Dialect, ScriptedModel, open_model
+from tests.clients.story import faults_of
+from tests.clients.table import Table
+
+PROMPT = "Work on the Roundtable board: claim the next task, do it, submit it."
+SETTING_UP_SECONDS = 60.0
+WORKING_SECONDS = 150.0
+NO_KEY = "no-key-needed"
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where one run of an app takes place."""
+
+    table: Table
+    model: ScriptedModel
+    app: Sequence[str | Path]
+    home: Path
+    environment: Mapping[str, str]
+
+    async def set_up(self, *arguments: str) -> None:
+        """Run a command of the app that only changes its configuration."""
+        await run_child(
+            [*self.app, *arguments],
+            folder=self.home,
+            environment=self.environment,
+            seconds=SETTING_UP_SECONDS,
+        )
+
+
+Connect = Callable[[Seat], Awaitable[Sequence[str]]]
+"""Tell the app about the server and the model; returns the arguments that put it to work."""
+
+
+@dataclass(frozen=True)
+class App:
+    """An agent app, and how it is put to work without a window."""
+
+    name: str
+    package: str
+    starter: str
+    dialect: Dialect
+    connect: Connect
+    environment: Mapping[str, str]
+    """`{model}` stands for the address of the scripted model."""
+    install_script: str | None = None
+
+    async def prepare(self, workshop: Workshop) -> Path:
+        scripts = [self.install_script] if self.install_script else []
+        return await workshop.packages(self.name, [self.package], scripts=scripts)
+
+    async def drive(self, workshop: Workshop, table: Table, folder: Path) -> Outcome:
+        modules = await self.prepare(workshop)
+        command = [*([await workshop.node()] if self.starter.endswith(".js") else []), modules / self.starter]
+        home = folder / "home"
+        async with open_model(self.dialect, table, folder) as model:
+            more = {name: value.format(model=model.url) for name, value in self.environment.items()}
+            environment = environment_of(home, **more, ROUNDTABLE_TOKEN=table.token)
+            seat = Seat(table, model, command, home, environment)
+            arguments = await self.connect(seat)
+            work = home / "work"
+            work.mkdir()
+            argv = [*command, *arguments]
+            async with open_child(argv, folder=work, environment=environment) as child:
+                with trio.move_on_after(WORKING_SECONDS):
+                    await child.process.wait()
+                code = child.process.returncode
+                (folder / "client.log").write_text(child.last_words(200_000))
+            outcome = Outcome(version_of(modules, self.package), model.seen.notes, faults_of(model.seen))
+            if code != 0:
+                outcome.faults.append(f"the app ended with {code}\n{child.last_words()}")
+        return outcome
+
+    @property
+    def client(self) -> Client:
+        return Client(self.name, self.prepare, self.drive, seconds=WORKING_SECONDS + 120)
+
+
+async def _connect_claude(seat: Seat) -> Sequence[str]:
+    header = f"Authorization: Bearer {seat.table.token}"
+    options = ["--transport", "http", "--scope", "user"]
+    await seat.set_up("mcp", "add", *options, SERVER_NAME, seat.table.url, "--header", header)
+    return [
+        "-p",
+        PROMPT,
+        "--allowedTools",
+        f"mcp__{SERVER_NAME}",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+    ]
+
+
+async def _connect_codex(seat: Seat) -> Sequence[str]:
+    config = seat.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(
+        "\n".join(
+            [
+                'model = "scripted"',
+                'model_provider = "scripted"',
+                'approval_policy = "never"',
+                "[analytics]",
+                "enabled = false",
+                "[model_providers.scripted]",
+                'name = "scripted"',
+                f'base_url = "{seat.model.url}/v1"',
+                'wire_api = "responses"',
+                "",
+            ]
+        )
+    )
+    options = ["--bearer-token-env-var", "ROUNDTABLE_TOKEN"]
+    await seat.set_up("mcp", "add", SERVER_NAME, "--url", seat.table.url, *options)
+    return ["exec", "--skip-git-repo-check", "--json", "--dangerously-bypass-approvals-and-sandbox", PROMPT]
+
+
+async def _connect_opencode(seat: Seat) -> Sequence[str]:
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{seat.model.url}/v1", "apiKey": NO_KEY},
+        "models": {"scripted": {"name": "scripted", "tool_call": True}},
+    }
+    server = {
+        "type": "remote",
+        "url": seat.table.url,
+        "headers": {"Authorization": f"Bearer {seat.table.token}"},
+        "oauth": False,
+    }
+    config = {
+        "autoupdate": False,
+        "share": "disabled",
+        "model": "scripted/scripted",
+        "small_model": "scripted/scripted",
+        "provider": {"scripted": provider},
+        "mcp": {SERVER_NAME: server},
+        "permission": "allow",
+    }
+    folder = seat.home / ".config" / "opencode"
+    folder.mkdir(parents=True)
+    (folder / "opencode.json").write_text(json.dumps(config, indent=1))
+    return ["run", "--format", "json", PROMPT]
+
+
+CLAUDE = App(
+    "claude",
+    "@anthropic-ai/claude-code",
+    "@anthropic-ai/claude-code/bin/claude.exe",
+    AnthropicMessages(),
+    _connect_claude,
+    {
+        "ANTHROPIC_BASE_URL": "{model}",
+        "ANTHROPIC_API_KEY": NO_KEY,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    },
+    install_script="@anthropic-ai/claude-code/install.cjs",
+)
+CODEX = App("codex", "@openai/codex", "@openai/codex/bin/codex.js", OpenAIResponses(), _connect_codex, {})
+OPENCODE = App(
+    "opencode",
+    "opencode-ai",
+    "opencode-ai/bin/opencode.exe",
+    OpenAIChat(),
+    _connect_opencode,
+    {
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+        "OPENCODE_DISABLE_SHARE": "1",
+    },
+    install_script="opencode-ai/postinstall.mjs",
+)
+APPS = (CLAUDE, CODEX, OPENCODE)

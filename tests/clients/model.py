@@ -1,0 +1,182 @@
+"""A model that follows the story instead of thinking: an endpoint on loopback for the apps that want a model behind them.
+
+It asks the app for the next call of the story, and notes what the app hands it as the answer of the last one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import trio
+from hypercorn.config import Config
+from hypercorn.trio import serve
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tests.clients.story import BEFORE, STEPS, Seen, Shown
+from tests.clients.table import Table
+
+SERVER_NAME = "roundtable"
+"""What the apps are told to call the server."""
+
+
+CALL = "call_"
+"""How the ids of the calls begin that belong to the story."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the model says: a call of a tool that was offered, or, without one, that it is done."""
+
+    number: int
+    tool: Any = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def call_id(self) -> str:
+        return f"{CALL}{self.number:02}"
+
+    @property
+    def json(self) -> str:
+        return json.dumps(self.arguments)
+
+
+@dataclass(frozen=True)
+class Search(Turn):
+    """A search for tools."""
+
+    @property
+    def call_id(self) -> str:
+        return "search_1"
+
+
+class Dialect(Protocol):
+    """One vendor's API for models."""
+
+    path: str
+
+    def offered(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The tools of the board that this request offers: bare name, and what `answer` needs to ask for it."""
+
+    def search(self, body: Mapping[str, Any]) -> Search | None:
+        """The call that makes the app offer the tools of the board, if it has put them off until they are searched for."""
+
+    def results(self, body: Mapping[str, Any]) -> Sequence[tuple[str, Shown]]:
+        """The id of each call, and what the app shows of its answer."""
+
+    def answer(self, body: Mapping[str, Any], turn: Turn) -> Response:
+        """The turn, as a stream if it was asked for so."""
+
+
+def bare(name: str) -> str | None:
+    """The name of a tool of the board without what the app puts before it. None if it is another's."""
+    for prefix in (f"mcp__{SERVER_NAME}__", f"{SERVER_NAME}__", f"{SERVER_NAME}_"):
+        if name.startswith(prefix):
+            return name[len(prefix) :]
+    return None
+
+
+@dataclass
+class ScriptedModel:
+    """The endpoint's state over one run."""
+
+    dialect: Dialect
+    table: Table
+    log: Path
+    url: str = ""
+    seen: Seen = field(default_factory=Seen)
+    is_done: trio.Event = field(default_factory=trio.Event)
+    """Set when the story is over."""
+
+    async def take(self, request: Request) -> Response:
+        """One request for a completion."""
+        body = await request.json()
+        with self.log.open("a") as log:
+            log.write(json.dumps(body) + "\n")
+        offered = self.dialect.offered(body)
+        answers = self.dialect.results(body)
+        results = [shown for call_id, shown in answers if call_id.startswith(CALL)]
+        if not offered:
+            search = self.dialect.search(body) if not answers else None
+            if search is not None:
+                self.seen.notes.append(f"searches for the tools with {search.tool}")
+            return self.dialect.answer(body, search or Turn(0))
+        self.seen.tools = sorted(offered)
+        self.seen.shown = results
+        done = len(results)
+        if done == len(BEFORE) and not self.table.restarts:
+            await self.table.restart()
+        if done >= len(STEPS):
+            self.is_done.set()
+            return self.dialect.answer(body, Turn(done))
+        step = STEPS[done]
+        if step.tool not in offered:
+            self.seen.notes.append(f"{step.tool} was not offered when it was wanted")
+            return self.dialect.answer(body, Turn(done))
+        return self.dialect.answer(body, Turn(done, offered[step.tool], step.arguments))
+
+
+async def _elsewhere(request: Request) -> Response:
+    """Apps look around before they start: at lists of models, token counts and the like."""
+    if request.url.path.endswith("/count_tokens"):
+        return JSONResponse({"input_tokens": 1_000})
+    return JSONResponse({"error": {"type": "not_found_error", "message": "not here"}}, status_code=404)
+
+
+@asynccontextmanager
+async def open_model(dialect: Dialect, table: Table, folder: Path) -> AsyncIterator[ScriptedModel]:
+    """The endpoint on a free port of loopback. Every request body goes into `requests.jsonl` in the folder."""
+    model = ScriptedModel(dialect, table, folder / "requests.jsonl")
+    app = Starlette(
+        routes=[
+            Route(dialect.path, model.take, methods=["POST"]),
+            Route("/{path:path}", _elsewhere, methods=["GET", "HEAD", "POST"]),
+        ]
+    )
+    async with _open_http(app) as url:
+        model.url = url
+        yield model
+
+
+@asynccontextmanager
+async def _open_http(app: Starlette) -> AsyncIterator[str]:
+    config = Config.from_mapping(
+        {"bind": ["127.0.0.1:0"], "errorlog": None, "loglevel": "CRITICAL", "graceful_timeout": 0.1}
+    )
+    failure: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        start: Callable[..., Any] = partial(serve, app, config)  # type: ignore[arg-type]
+        (url,) = await nursery.start(start)
+        try:
+            yield url
+        except BaseException as error:
+            failure = error  # raised again outside the nursery, which would wrap it
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+def events(*parts: tuple[str | None, Mapping[str, Any] | str]) -> Response:
+    """A whole event stream: name, if there is one, and data of each event."""
+    lines = []
+    for name, data in parts:
+        lines += [f"event: {name}"] if name else []
+        lines += [f"data: {data if isinstance(data, str) else json.dumps(data)}", ""]
+    return Response("\n".join(lines) + "\n", media_type="text/event-stream")
+
+
+def text_of(content: object) -> str:
+    """The text of an answer, given as text or as blocks."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence):
+        return "".join(str(block.get("text", "")) for block in content if isinstance(block, Mapping))
+    return ""
