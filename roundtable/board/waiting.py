@@ -107,15 +107,16 @@ class WaitingRoom:
                 known = list(wait.offers)
                 reply = await self._ask(caller, asking, arrived)
                 if reply["task"] is not None:
-                    wait.offers = [offer for offer in wait.offers if offer.ready.task_id != reply["task_id"]]
+                    wait.taken = reply["task_id"]
                     return reply
                 with self._gone_if_cancelled(caller, "claim_next", arrived):
                     for offer in known:
                         # somebody was faster, or this one may not have it now: only then ask the next
-                        if await self._board.ask(BOARD, "claim_next", IsReady(offer.ready.task_id)):
-                            self._board.waits.passed(wait, offer)
-                        else:
-                            wait.offers.remove(offer)
+                        if offer in wait.offers:
+                            is_there = await self._board.ask(
+                                BOARD, "claim_next", IsReady(offer.ready.task_id)
+                            )
+                            self._board.waits.passed(wait, offer, is_there=is_there)
                     goes_on = await wait.pause(deadline)
                 if not goes_on:
                     self._board.note_empty_wait(caller)

@@ -31,10 +31,15 @@ class Offer:
 
 @dataclass(eq=False, slots=True)
 class Wait:
-    """One call that waits. `offers` are the tasks that it was woken for; `is_over`: it is to give its empty answer."""
+    """One call that waits.
+
+    `offers` are the tasks that it was woken for, `taken` is the one that it got; `is_over`: it is to give its empty
+    answer.
+    """
 
     agent: Agent
     offers: list[Offer] = field(default_factory=list)
+    taken: int | None = None
     is_over: bool = False
     _woken: trio.Event = field(default_factory=trio.Event)
 
@@ -44,6 +49,9 @@ class Wait:
     def end(self) -> None:
         self.is_over = True
         self._woken.set()
+
+    def is_offered(self, task_id: int) -> bool:
+        return any(offer.ready.task_id == task_id for offer in self.offers)
 
     async def pause(self, deadline: float) -> bool:
         """Until it is woken; False once it is over, by `end` or by the deadline (Trio's clock)."""
@@ -78,8 +86,7 @@ class Waits:
                 yield wait
             finally:
                 del self._claimants[wait]
-                while wait.offers:
-                    self._place(wait.offers.pop(0))
+                self._hand_on(wait)
 
     @contextmanager
     def listener(self, agent: Agent) -> Iterator[Wait]:
@@ -117,10 +124,12 @@ class Waits:
         """Offer a task that can be claimed since the last commit to one that waits for such."""
         self._place(Offer(ready))
 
-    def passed(self, wait: Wait, offer: Offer) -> None:
-        """The task is there and not for this agent: ask the next, and nobody twice."""
-        wait.offers.remove(offer)
-        self._place(replace(offer, passed_by=offer.passed_by | {wait.agent.name}))
+    def passed(self, wait: Wait, offer: Offer, *, is_there: bool) -> None:
+        """The agent did not get the task. If it is there it is not for this one: ask the next, and nobody twice."""
+        if offer in wait.offers:
+            wait.offers.remove(offer)
+            if is_there:
+                self._place(replace(offer, passed_by=offer.passed_by | {wait.agent.name}))
 
     def tell(self, concerned: Iterable[str]) -> None:
         """Wake everybody who listens for one of these recipients."""
@@ -151,6 +160,22 @@ class Waits:
                 elif agent != wait.agent:
                     wait.agent = agent
                     wait.wake()
+
+    def _hand_on(self, wait: Wait) -> None:
+        """Offer what the wait leaves to others: first of all to the one who was woken for what it took instead."""
+        rest = [offer for offer in wait.offers if offer.ready.task_id != wait.taken]
+        robbed = None
+        if wait.taken is not None and len(rest) == len(wait.offers):
+            robbed = next((one for one in self._claimants if one.is_offered(wait.taken)), None)
+        if robbed is not None:
+            robbed.offers = [offer for offer in robbed.offers if offer.ready.task_id != wait.taken]
+        for offer in rest:
+            if robbed is not None and not robbed.is_over and offer.suits(robbed.agent):
+                robbed.offers.append(offer)
+                robbed.wake()
+                robbed = None
+            else:
+                self._place(offer)
 
     def _place(self, offer: Offer) -> None:
         """Wake the first in line whom it suits and who was offered nothing yet; if all were, who was offered least.

@@ -200,7 +200,7 @@ def test_who_leaves_hands_on_what_it_was_offered() -> None:
             bob.offers.append(Offer(Ready(9, None, None)))
             waits.offer(Ready(1, None, None))
         assert [offer.ready.task_id for offer in bob.offers] == [9, 1]
-        waits.passed(bob, bob.offers[0])
+        waits.passed(bob, bob.offers[0], is_there=True)
         assert [offer.ready.task_id for offer in bob.offers] == [1]
 
 
