@@ -13,7 +13,8 @@ import click
 import trio
 from rich.console import Console
 
-from roundtable.cli.demo_leader import DemoError, Finished, lead, open_call
+from roundtable.cli.board_call import RefusedError, open_call
+from roundtable.cli.demo_leader import DemoError, Finished, lead
 from roundtable.cli.demo_story import STORY
 from roundtable.cli.demo_view import open_view, show_results
 from roundtable.cli.running import EXIT_FAULT, Signals, run
@@ -97,7 +98,7 @@ async def play(
                 with trio.move_on_after(patience_seconds) as patience:
                     try:
                         return await _unless(stop, partial(lead, call, STORY, view))
-                    except* DemoError as refusals:
+                    except* (DemoError, RefusedError) as refusals:
                         for refusal in refusals.exceptions:
                             view.say(f"The demo cannot go on: {refusal}.")
                 if patience.cancelled_caught:

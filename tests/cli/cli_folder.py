@@ -16,7 +16,7 @@ LEADER_TOKEN = "leader-token-that-nobody-else-knows"
 ANNA_TOKEN = "anna-token-that-nobody-else-knows"
 
 
-def run(*arguments: str, input: str | None = None, **environment: str) -> Result:
+def run(*arguments: str, input: str | bytes | None = None, **environment: str) -> Result:
     """The command in this process. An exception that it lets through is the test's failure."""
     result = CliRunner().invoke(roundtable, arguments, env=environment, input=input)
     if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -12,10 +12,25 @@ from cli_folder import ANNA_TOKEN, LEADER_TOKEN, run, write_agents_file
 URL = "http://127.0.0.1:8000/mcp"
 HEADER = f"Authorization: Bearer {ANNA_TOKEN}"
 COMMANDS = {
-    "claude": [*"claude mcp add --transport http --scope user roundtable".split(), URL, "--header", HEADER],
-    "codex": [*"codex mcp add roundtable --url".split(), URL, "--bearer-token-env-var", "ROUNDTABLE_TOKEN"],
-    "gemini": [*"gemini mcp add --scope user --transport http --header".split(), HEADER, "roundtable", URL],
-    "copilot": [*"copilot mcp add --transport http roundtable".split(), URL, "--header", HEADER],
+    "claude": [
+        *shlex.split("claude mcp add --transport http --scope user roundtable"),
+        URL,
+        "--header",
+        HEADER,
+    ],
+    "codex": [
+        *shlex.split("codex mcp add roundtable --url"),
+        URL,
+        "--bearer-token-env-var",
+        "ROUNDTABLE_TOKEN",
+    ],
+    "gemini": [
+        *shlex.split("gemini mcp add --scope user --transport http --header"),
+        HEADER,
+        "roundtable",
+        URL,
+    ],
+    "copilot": [*shlex.split("copilot mcp add --transport http roundtable"), URL, "--header", HEADER],
 }
 
 
