@@ -13,6 +13,7 @@ from tests.clients.children import environment_of, open_child, run_child
 from tests.clients.client import Client, Outcome
 from tests.clients.dialects import AnthropicMessages, OpenAIChat, OpenAIResponses
 from tests.clients.installing import Workshop, version_of
+from tests.clients.library_clients import SCRIPTS
 from tests.clients.model import SERVER_NAME, Dialect, ScriptedModel, open_model
 from tests.clients.story import faults_of
 from tests.clients.table import Table
@@ -47,48 +48,66 @@ Connect = Callable[[Seat], Awaitable[Sequence[str]]]
 """Tell the app about the server and the model; returns the arguments that put it to work."""
 
 
+Install = Callable[[Workshop], Awaitable[tuple[Sequence[str | Path], str]]]
+"""Gives the command that starts the app, and the app's version. Raises MissingError."""
+
+
+def from_npm(name: str, package: str, starter: str, install_script: str | None = None) -> Install:
+    """An app whose starter, and the install script that it needs, are files in its npm package."""
+
+    async def install(workshop: Workshop) -> tuple[Sequence[str | Path], str]:
+        scripts = [f"{package}/{install_script}"] if install_script else []
+        modules = await workshop.packages(name, [package], scripts=scripts)
+        starting = [await workshop.node()] if starter.endswith(".js") else []
+        return [*starting, modules / package / starter], version_of(modules, package)
+
+    return install
+
+
+def from_pip(package: str, script: str) -> Install:
+    """A library with an agent in it, played by a script of ours."""
+
+    async def install(workshop: Workshop) -> tuple[Sequence[str | Path], str]:
+        python = await workshop.python_with(script.partition(".")[0], [package])
+        return [python, SCRIPTS / script], await workshop.version_in(python, package)
+
+    return install
+
+
 @dataclass(frozen=True)
 class App:
     """An agent app, and how it is put to work without a window."""
 
     name: str
-    package: str
-    starter: str
+    install: Install
     dialect: Dialect
     connect: Connect
     environment: Mapping[str, str]
     """`{model}` stands for the address of the scripted model."""
-    install_script: str | None = None
-
-    async def prepare(self, workshop: Workshop) -> Path:
-        scripts = [self.install_script] if self.install_script else []
-        return await workshop.packages(self.name, [self.package], scripts=scripts)
 
     async def drive(self, workshop: Workshop, table: Table, folder: Path) -> Outcome:
-        modules = await self.prepare(workshop)
-        command = [*([await workshop.node()] if self.starter.endswith(".js") else []), modules / self.starter]
+        command, version = await self.install(workshop)
         home = folder / "home"
         async with open_model(self.dialect, table, folder) as model:
             more = {name: value.format(model=model.url) for name, value in self.environment.items()}
-            environment = environment_of(home, **more, ROUNDTABLE_TOKEN=table.token)
-            seat = Seat(table, model, command, home, environment)
-            arguments = await self.connect(seat)
+            more |= {"ROUNDTABLE_URL": table.url, "ROUNDTABLE_TOKEN": table.token}
+            environment = environment_of(home, **more)
+            arguments = await self.connect(Seat(table, model, command, home, environment))
             work = home / "work"
             work.mkdir()
-            argv = [*command, *arguments]
-            async with open_child(argv, folder=work, environment=environment) as child:
+            async with open_child([*command, *arguments], folder=work, environment=environment) as child:
                 with trio.move_on_after(WORKING_SECONDS):
                     await child.process.wait()
                 code = child.process.returncode
                 (folder / "client.log").write_text(child.last_words(200_000))
-            outcome = Outcome(version_of(modules, self.package), model.seen.notes, faults_of(model.seen))
+            outcome = Outcome(version, model.seen.notes, faults_of(model.seen))
             if code != 0:
                 outcome.faults.append(f"the app ended with {code}\n{child.last_words()}")
         return outcome
 
     @property
     def client(self) -> Client:
-        return Client(self.name, self.prepare, self.drive, seconds=WORKING_SECONDS + 120)
+        return Client(self.name, self.install, self.drive, seconds=WORKING_SECONDS + 120)
 
 
 async def _connect_claude(seat: Seat) -> Sequence[str]:
@@ -157,36 +176,48 @@ async def _connect_opencode(seat: Seat) -> Sequence[str]:
     return ["run", "--format", "json", PROMPT]
 
 
-CLAUDE = App(
-    "claude",
-    "@anthropic-ai/claude-code",
-    "@anthropic-ai/claude-code/bin/claude.exe",
-    AnthropicMessages(),
-    _connect_claude,
-    {
-        "ANTHROPIC_BASE_URL": "{model}",
-        "ANTHROPIC_API_KEY": NO_KEY,
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_TELEMETRY": "1",
-        "DISABLE_ERROR_REPORTING": "1",
-        "DISABLE_AUTOUPDATER": "1",
-    },
-    install_script="@anthropic-ai/claude-code/install.cjs",
+async def _connect_agents_library(seat: Seat) -> Sequence[str]:
+    return [PROMPT]
+
+
+APPS = (
+    App(
+        "claude",
+        from_npm("claude", "@anthropic-ai/claude-code", "bin/claude.exe", "install.cjs"),
+        AnthropicMessages(),
+        _connect_claude,
+        {
+            "ANTHROPIC_BASE_URL": "{model}",
+            "ANTHROPIC_API_KEY": NO_KEY,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_ERROR_REPORTING": "1",
+            "DISABLE_AUTOUPDATER": "1",
+        },
+    ),
+    App("codex", from_npm("codex", "@openai/codex", "bin/codex.js"), OpenAIResponses(), _connect_codex, {}),
+    App(
+        "opencode",
+        from_npm("opencode", "opencode-ai", "bin/opencode.exe", "postinstall.mjs"),
+        OpenAIChat(),
+        _connect_opencode,
+        {
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+            "OPENCODE_DISABLE_SHARE": "1",
+        },
+    ),
+    App(
+        "openai-agents",
+        from_pip("openai-agents", "openai_agents_client.py"),
+        OpenAIResponses(prefixes=("",)),
+        _connect_agents_library,
+        {
+            "OPENAI_BASE_URL": "{model}/v1",
+            "OPENAI_API_KEY": NO_KEY,
+            "OPENAI_AGENTS_DISABLE_TRACING": "1",
+        },
+    ),
 )
-CODEX = App("codex", "@openai/codex", "@openai/codex/bin/codex.js", OpenAIResponses(), _connect_codex, {})
-OPENCODE = App(
-    "opencode",
-    "opencode-ai",
-    "opencode-ai/bin/opencode.exe",
-    OpenAIChat(),
-    _connect_opencode,
-    {
-        "OPENCODE_DISABLE_AUTOUPDATE": "1",
-        "OPENCODE_DISABLE_MODELS_FETCH": "1",
-        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-        "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
-        "OPENCODE_DISABLE_SHARE": "1",
-    },
-    install_script="opencode-ai/postinstall.mjs",
-)
-APPS = (CLAUDE, CODEX, OPENCODE)

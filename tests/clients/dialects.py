@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from tests.clients.model import SERVER_NAME, Search, Turn, bare, events, text_of
+from tests.clients.model import PREFIXES, SERVER_NAME, Search, Turn, bare, events, text_of
 from tests.clients.story import Shown
 
 DONE = "That is all."
@@ -77,8 +78,10 @@ class AnthropicMessages:
         return events(*((each["type"], each) for each in data))
 
 
+@dataclass(frozen=True)
 class OpenAIResponses:
-    path = "/v1/responses"
+    prefixes: Sequence[str] = PREFIXES
+    path: str = "/v1/responses"
 
     def offered(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """A tool is a function with a long name, or one within a namespace of the server."""
@@ -88,7 +91,7 @@ class OpenAIResponses:
                 if bare(tool["name"].rstrip("_") + "__x"):
                     for inner in tool["tools"]:
                         found[inner["name"]] = {"name": inner["name"], "namespace": tool["name"]}
-            elif name := bare(tool.get("name", "")):
+            elif name := bare(tool.get("name", ""), self.prefixes):
                 found[name] = {"name": tool["name"]}
         return found
 

@@ -6,21 +6,19 @@ It asks the app for the next call of the story, and notes what the app hands it 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import trio
-from hypercorn.config import Config
-from hypercorn.trio import serve
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tests.clients.loopback import open_http
 from tests.clients.story import BEFORE, STEPS, Seen, Shown
 from tests.clients.table import Table
 
@@ -76,12 +74,13 @@ class Dialect(Protocol):
         """The turn, as a stream if it was asked for so."""
 
 
-def bare(name: str) -> str | None:
+PREFIXES = (f"mcp__{SERVER_NAME}__", f"{SERVER_NAME}__", f"{SERVER_NAME}_")
+"""What apps put before the name of a tool."""
+
+
+def bare(name: str, prefixes: Sequence[str] = PREFIXES) -> str | None:
     """The name of a tool of the board without what the app puts before it. None if it is another's."""
-    for prefix in (f"mcp__{SERVER_NAME}__", f"{SERVER_NAME}__", f"{SERVER_NAME}_"):
-        if name.startswith(prefix):
-            return name[len(prefix) :]
-    return None
+    return next((name[len(prefix) :] for prefix in prefixes if name.startswith(prefix)), None)
 
 
 @dataclass
@@ -141,27 +140,9 @@ async def open_model(dialect: Dialect, table: Table, folder: Path) -> AsyncItera
             Route("/{path:path}", _elsewhere, methods=["GET", "HEAD", "POST"]),
         ]
     )
-    async with _open_http(app) as url:
+    async with open_http(app) as url:
         model.url = url
         yield model
-
-
-@asynccontextmanager
-async def _open_http(app: Starlette) -> AsyncIterator[str]:
-    config = Config.from_mapping(
-        {"bind": ["127.0.0.1:0"], "errorlog": None, "loglevel": "CRITICAL", "graceful_timeout": 0.1}
-    )
-    failure: BaseException | None = None
-    async with trio.open_nursery() as nursery:
-        start: Callable[..., Any] = partial(serve, app, config)  # type: ignore[arg-type]
-        (url,) = await nursery.start(start)
-        try:
-            yield url
-        except BaseException as error:
-            failure = error  # raised again outside the nursery, which would wrap it
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
 
 
 def events(*parts: tuple[str | None, Mapping[str, Any] | str]) -> Response:
