@@ -22,7 +22,12 @@ def list_tasks(unit: Unit, command: commands.ListTasks) -> replies.TaskPage:
     below = TASK_ID_MAX
     if command.cursor is not None:
         below = cursor.decode(command.cursor, unit.board_id, "tasks")
-    found = None if command.query is None else _search(unit, command, search.words(command.query), below)
+    found = None
+    if command.query is not None:
+        words = search.words(command.query)
+        if not words:
+            return {"tasks": []}
+        found = _search(unit, command, words, below)
     with closing(_rows(unit, command, below) if found is None else _rows_of(unit, found)) as rows:
         page, more = fill(rows, command.limit)
     answer: replies.TaskPage = {"tasks": page}

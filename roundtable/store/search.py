@@ -83,10 +83,11 @@ class Search:
         words: Sequence[str],
         filtered: tuple[str, dict[str, object]] | None,
         below: int,
+        steps: int = SEARCH_STEPS_MAX,
     ) -> None:
         self.given_up_below: int | None = None
         self._below = below
-        self._effort = _Effort(SEARCH_STEPS_MAX)
+        self._effort = _Effort(steps)
         self._streams = [
             _Stream(db, self._effort, _BY_WORD, {"word": '"' + word.replace('"', '""') + '"'})
             for word in words

@@ -55,6 +55,7 @@ def test_the_limits_are_those_of_the_rules() -> None:
         "result": chars(limits.RESULT_CHARS),
         "review note": chars(limits.NOTE_CHARS),
         "reason": chars(limits.REASON_CHARS),
+        "query": chars(limits.QUERY_CHARS),
         "required_skill": chars(limits.NAME_CHARS),
         "assignee": chars(limits.NAME_CHARS),
         "depends_on": f"{limits.DEPENDENCIES_MAX} ids",

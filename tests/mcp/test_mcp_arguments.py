@@ -56,6 +56,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
         "assignee": (TEXT, 100),
         "required_skill": (TEXT, 100),
         "needs_attention": (FLAG, 0),
+        "query": (TEXT, 200),
         "limit": (1, 100),
         "cursor": (TEXT, 100),
     },

@@ -47,7 +47,7 @@ WORKER_ONLY: dict[str, set[str]] = {
 FOR_ALL = {
     "whoami": set(),
     "list_agents": set(),
-    "list_tasks": {"status", "assignee", "required_skill", "needs_attention", "limit", "cursor"},
+    "list_tasks": {"status", "assignee", "required_skill", "needs_attention", "query", "limit", "cursor"},
     "get_task": {"task_id", "message_cursor"},
     "release_task": {"task_id", "reason", "failed", "cooldown_seconds", "claim_id"},
     "post_message": {"task_id", "body", "kind", "idempotency_key"},
@@ -77,7 +77,7 @@ SHOWS_TEXT = {
     "renew_claim",
     "wait_for_updates",
 }
-OF_LATER = ("query", "lease_expires_at", "why_not_claimable")
+OF_LATER = ("lease_expires_at", "why_not_claimable")
 TOKENS_WORKER = 2_500
 TOKENS_LEADER = 3_200
 
