@@ -50,8 +50,6 @@ async def drive(workshop: Workshop, table: Table, folder: Path) -> Outcome:
     if listed.process.returncode == 0:
         seen.tools = [tool["name"] for tool in json.loads(listed.out.text)["tools"]]
     outcome.notes += listed.err.text.splitlines()
-    strict = await run("tools/list", "--strict")
-    outcome.notes += strict.err.text.splitlines()
     for step in BEFORE:
         await call(step)
     await table.restart()

@@ -19,6 +19,7 @@ import trio
 
 from tests.clients.apps import APPS
 from tests.clients.client import Client, Outcome
+from tests.clients.conformance import CONFORMANCE
 from tests.clients.inspector import INSPECTOR
 from tests.clients.installing import MissingError, Workshop
 from tests.clients.library_clients import LIBRARIES
@@ -26,7 +27,12 @@ from tests.clients.table import open_table
 
 CLIENTS = {
     client.name: client
-    for client in (*(library.client for library in LIBRARIES), INSPECTOR, *(app.client for app in APPS))
+    for client in (
+        *(library.client for library in LIBRARIES),
+        INSPECTOR,
+        *(app.client for app in APPS),
+        CONFORMANCE,
+    )
 }
 DEFAULT_WORK = Path("~/.cache/roundtable-clients").expanduser()
 
