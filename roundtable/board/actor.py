@@ -261,7 +261,7 @@ async def _sweep(board: Board, executor: Executor, scope: trio.CancelScope) -> N
                 with trio.move_on_after(min(left_seconds, SWEEP_LOOK_SECONDS)):
                     await board.next_end_changed.wait()
                 continue
-            await board.ask(BOARD, "sweep", Sweep())
+            await board.decide(BOARD, "sweep", Sweep())
             if executor.next_end_ms == ends_ms:
                 await trio.sleep(SWEEP_RETRY_SECONDS)
 

@@ -113,9 +113,10 @@ class WaitingRoom:
                     for offer in known:
                         # somebody was faster, or this one may not have it now: only then ask the next
                         if offer in wait.offers:
-                            is_there = await self._board.ask(
-                                BOARD, "claim_next", IsReady(offer.ready.task_id)
-                            )
+                            asked = IsReady(offer.ready.task_id)
+                            outcome = await self._board.decide(BOARD, "claim_next", asked)
+                            # a board that cannot say has to be asked by the next one
+                            is_there = outcome.error is not None or outcome.reply
                             self._board.waits.passed(wait, offer, is_there=is_there)
                     goes_on = await wait.pause(deadline)
                 if not goes_on:
