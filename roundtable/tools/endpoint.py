@@ -49,12 +49,34 @@ UNKNOWN_TOOL: Final = "(unknown)"
 MALFORMED: Final = "(malformed)"
 
 _WAITING: Final = ("claim_next", "wait_for_updates")
-_CLAIM: Final = "roundtable.claim_id"
-"""Where a request's scope keeps the claim that its answer carries."""
+_ANSWER: Final = "roundtable.answer"
+"""Where a request's scope keeps what its answer carries."""
 
 BODY_BYTES: Final = 1 << 20
 
 Context = ServerRequestContext[Any, Request]
+
+
+@dataclass(slots=True)
+class _Answer:
+    """The answer to one request: the new claim that it carries, and whether it went out.
+
+    A client that hangs up ends its request first and the call behind it later, so either may come before the other.
+    """
+
+    room: WaitingRoom
+    claim_id: str | None = None
+    is_over: bool = False
+
+    def carry(self, claim_id: str) -> None:
+        self.claim_id = claim_id
+        if self.is_over:
+            self.room.answered(claim_id, is_handed_over=False)
+
+    def end(self, *, is_handed_over: bool) -> None:
+        self.is_over = True
+        if self.claim_id is not None:
+            self.room.answered(self.claim_id, is_handed_over=is_handed_over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +85,7 @@ class _Caller:
 
     agent: Agent
     arrived: Now
+    answer: _Answer
 
 
 class Endpoint:
@@ -103,12 +126,11 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["arrived"] = self._board.clock()
+        answer = scope[_ANSWER] = _Answer(self._room)
         try:
             await self._transport(scope, receive, send)
         finally:
-            claim_id = scope.get(_CLAIM)
-            if claim_id is not None:
-                self._room.answered(claim_id, is_handed_over=scope["state"]["handover"].given)
+            answer.end(is_handed_over=scope["state"]["handover"].given)
 
     async def _end_waits(self) -> None:
         await self._stopping.wait()
@@ -164,19 +186,19 @@ class Endpoint:
         except Exception:
             return await self._refuse(caller, tool.name, _fault(caller, tool.name), params.arguments)
         try:
-            return success(tool, await self._ask(ctx, caller, tool, command))
+            return success(tool, await self._ask(caller, tool, command))
         except BoardError as error:
             return refusal(error)
         except Exception:
             return refusal(_fault(caller, tool.name))
 
-    async def _ask(self, ctx: Context, caller: _Caller, tool: Tool, command: Command[Any]) -> dict[str, Any]:
+    async def _ask(self, caller: _Caller, tool: Tool, command: Command[Any]) -> dict[str, Any]:
         match command:
             case ClaimNext():
                 reply = await self._room.claim_next(caller.agent, command, caller.arrived)
-                if ctx.request is not None and reply["task"] is not None:
+                if reply["task"] is not None:
                     # until the answer is out, the claim may have to be taken back
-                    ctx.request.scope[_CLAIM] = reply["claim_id"]
+                    caller.answer.carry(reply["claim_id"])
                 return reply
             case WaitForUpdates():
                 return await self._room.wait_for_updates(caller.agent, command, caller.arrived)
@@ -201,7 +223,7 @@ def _caller(ctx: Context) -> _Caller:
     if ctx.request is None:
         raise AssertionError("served over HTTP only")
     scope = ctx.request.scope
-    return _Caller(scope["agent"], scope["arrived"])
+    return _Caller(scope["agent"], scope["arrived"], scope[_ANSWER])
 
 
 def _input_schema(name: str) -> Mapping[str, Any] | None:

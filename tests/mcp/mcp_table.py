@@ -251,6 +251,7 @@ class Table:
         self.claim_ids = claim_ids
         self.executor = executor
         self.app = app
+        self.stopping = trio.Event()
         self.answers: list[tuple[Agent, Answer]] = []
         self.seats: dict[str, Seat] = {}
 
@@ -305,10 +306,12 @@ async def laid_table(
     executor.start(clock())
     try:
         async with open_board(executor, clock, run=_here) as board:
-            endpoint = Endpoint(wrap(board) if wrap else board, calls_per_minute, trio.Event())
+            stopping = trio.Event()
+            endpoint = Endpoint(wrap(board) if wrap else board, calls_per_minute, stopping)
             async with endpoint.run():
                 app = _behind_doors(endpoint, everyone)
                 table = Table(board, clock, claim_ids, executor, app)
+                table.stopping = stopping
                 for agent in everyone:
                     table.seats[agent.name] = Seat(table, agent, token_of(agent))
                 yield table
