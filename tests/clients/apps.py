@@ -52,12 +52,14 @@ Install = Callable[[Workshop], Awaitable[tuple[Sequence[str | Path], str]]]
 """Gives the command that starts the app, and the app's version. Raises MissingError."""
 
 
-def from_npm(name: str, package: str, starter: str, install_script: str | None = None) -> Install:
+def from_npm(
+    name: str, package: str, starter: str, install_script: str | None = None, *, version: str = ""
+) -> Install:
     """An app whose starter, and the install script that it needs, are files in its npm package."""
 
     async def install(workshop: Workshop) -> tuple[Sequence[str | Path], str]:
         scripts = [f"{package}/{install_script}"] if install_script else []
-        modules = await workshop.packages(name, [package], scripts=scripts)
+        modules = await workshop.packages(name, [package + version], scripts=scripts)
         starting = [await workshop.node()] if starter.endswith(".js") else []
         return [*starting, modules / package / starter], version_of(modules, package)
 
@@ -180,20 +182,30 @@ async def _connect_agents_library(seat: Seat) -> Sequence[str]:
     return [PROMPT]
 
 
+_CLAUDE_ENVIRONMENT = {
+    "ANTHROPIC_BASE_URL": "{model}",
+    "ANTHROPIC_API_KEY": NO_KEY,
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "DISABLE_AUTOUPDATER": "1",
+}
 APPS = (
     App(
         "claude",
         from_npm("claude", "@anthropic-ai/claude-code", "bin/claude.exe", "install.cjs"),
         AnthropicMessages(),
         _connect_claude,
-        {
-            "ANTHROPIC_BASE_URL": "{model}",
-            "ANTHROPIC_API_KEY": NO_KEY,
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_TELEMETRY": "1",
-            "DISABLE_ERROR_REPORTING": "1",
-            "DISABLE_AUTOUPDATER": "1",
-        },
+        _CLAUDE_ENVIRONMENT,
+    ),
+    App(
+        "claude-2.1.197",  # the last that speaks only the older generation
+        from_npm(
+            "claude-2.1.197", "@anthropic-ai/claude-code", "bin/claude.exe", "install.cjs", version="@2.1.197"
+        ),
+        AnthropicMessages(),
+        _connect_claude,
+        _CLAUDE_ENVIRONMENT,
     ),
     App("codex", from_npm("codex", "@openai/codex", "bin/codex.js"), OpenAIResponses(), _connect_codex, {}),
     App(

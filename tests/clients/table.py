@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,9 +23,11 @@ class Table:
     """The server of one run."""
 
     url: str
+    """Where the client finds the server: there may be a relay between."""
     token: str
     """Of the worker anna, whom the client plays."""
     lead_token: str
+    lead_url: str
     restarts: int = 0
     _kill: trio.Event = field(default_factory=trio.Event)
     _is_back: trio.Event = field(default_factory=trio.Event)
@@ -40,7 +42,7 @@ class Table:
         """What the board itself says against the story having been played to its end."""
         seat = HttpSeat(self.lead_token)
         try:
-            task = (await seat.call(self.url, "get_task", task_id=TASK))["task"]
+            task = (await seat.call(self.lead_url, "get_task", task_id=TASK))["task"]
         finally:
             await seat.aclose()
         faults = [] if self.restarts == 1 else [f"the server was restarted {self.restarts} times"]
@@ -54,7 +56,8 @@ async def open_table(folder: Path) -> AsyncIterator[Table]:
     """A board in this empty folder with the task of the story on it."""
     tokens = write_agents(folder, lead="leader", anna="worker")
     port = _free_port()
-    table = Table(f"http://127.0.0.1:{port}/mcp", tokens["anna"], tokens["lead"])
+    url = f"http://127.0.0.1:{port}/mcp"
+    table = Table(url, tokens["anna"], tokens["lead"], url)
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         await nursery.start(_serve, table, folder, port)
@@ -75,29 +78,29 @@ async def open_table(folder: Path) -> AsyncIterator[Table]:
 async def _serve(
     table: Table, folder: Path, port: int, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
+    """One process, and after it was killed another."""
     settings = {"ROUNDTABLE_PORT": str(port), "ROUNDTABLE_LOG_LEVEL": "debug"}
-    is_first = True
-    while True:
-        async with open_program("serve", folder=folder, settings=settings) as program:
-            try:
-                await program.url()
-                if is_first:
-                    task_status.started()
-                else:
-                    table.restarts += 1
-                    table._is_back.set()
-                is_first = False
-                await table._kill.wait()
-                program.process.kill()
-                await program.process.wait()
-                table._kill, table._is_back = trio.Event(), table._is_back
-            finally:
-                _keep_log(program, folder)
+    async with _logged_program(folder, settings) as program:
+        await program.url()
+        task_status.started()
+        await table._kill.wait()
+        program.process.kill()
+        await program.process.wait()
+    async with _logged_program(folder, settings) as program:
+        await program.url()
+        table.restarts += 1
+        table._is_back.set()
+        await trio.sleep_forever()
 
 
-def _keep_log(program: Program, folder: Path) -> None:
-    with (folder / "server.log").open("a") as log:
-        log.write(f"--- process {program.process.pid}\n{program.out.text}{program.err.text}")
+@asynccontextmanager
+async def _logged_program(folder: Path, settings: Mapping[str, str]) -> AsyncIterator[Program]:
+    async with open_program("serve", folder=folder, settings=settings) as program:
+        try:
+            yield program
+        finally:
+            with (folder / "server.log").open("a") as log:
+                log.write(f"--- process {program.process.pid}\n{program.out.text}{program.err.text}")
 
 
 def _free_port() -> int:
