@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from roundtable.cli.connecting import CLIENTS, TOKEN_VARIABLE, way_for
-from roundtable.cli.output import EXIT_CONFIGURATION, OutputError, as_json, fail, say
+from roundtable.cli.output import EXIT_CONFIGURATION, as_json, fail, show
 from roundtable.cli.settings import advise, read_client
 from roundtable.config.agents import load_agents
 from roundtable.config.errors import ConfigError, shown
@@ -48,11 +48,8 @@ def connect_command(agent: str, client: str, url: str | None, wants_json: bool) 
     if way.place is not None:
         advise(f"for {way.place}:")
     kind = "command" if way.place is None else "configuration"
-    try:
-        say(
-            as_json({"agent": agent, "client": client, "url": here.url, kind: way.text})
-            if wants_json
-            else way.text
-        )
-    except OutputError:
-        fail(EXIT_CONFIGURATION, "the output cannot be written")
+    show(
+        as_json({"agent": agent, "client": client, "url": here.url, kind: way.text})
+        if wants_json
+        else way.text
+    )

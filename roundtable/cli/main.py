@@ -15,11 +15,15 @@ COMMANDS = {
     "up": "roundtable.cli.up:up_command",
     "serve": "roundtable.cli.serve:serve_command",
     "demo": "roundtable.cli.demo:demo_command",
+    "tasks": "roundtable.cli.browsing:tasks_command",
+    "show": "roundtable.cli.browsing:show_command",
     "add": "roundtable.cli.leading:add_command",
     "reply": "roundtable.cli.leading:reply_command",
     "review": "roundtable.cli.leading:review_command",
     "cancel": "roundtable.cli.leading:cancel_command",
     "connect": "roundtable.cli.connect:connect_command",
+    "backup": "roundtable.cli.keeping:backup_command",
+    "verify": "roundtable.cli.keeping:verify_command",
     "token": "roundtable.cli.token:token_command",
 }
 

@@ -11,9 +11,6 @@ from typing import Any, NoReturn
 
 import click
 
-from roundtable.config.errors import ConfigError
-from roundtable.store.errors import StoreError
-
 EXIT_REFUSED = 1
 EXIT_CONFIGURATION = 2
 EXIT_UNREACHABLE = 3
@@ -54,14 +51,17 @@ def say(text: str) -> None:
         raise OutputError from None
 
 
+def show(text: str) -> None:
+    """Print what a command is there for, made harmless; ends the program where that is not possible."""
+    try:
+        say(printable(text))
+    except OutputError:
+        fail(EXIT_CONFIGURATION, "the output cannot be written")
+
+
 def fail(code: int, *sentences: str) -> NoReturn:
     """End with this code, having said why, one line each."""
     for sentence in sentences:
         with suppress(OSError, ValueError):
             click.echo(printable(sentence), err=True)
     raise SystemExit(code)
-
-
-def told(error: ConfigError | StoreError) -> tuple[str, ...]:
-    """What the owner is told of what is wrong with configuration or database."""
-    return error.problems if isinstance(error, ConfigError) else (str(error),)

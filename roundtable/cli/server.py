@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ from roundtable.tools.endpoint import Endpoint
 from roundtable.web.doors import Doors
 from roundtable.web.limits import WebLimits
 from roundtable.web.listeners import Listener
-from roundtable.web.serving import serving
+from roundtable.web.serving import Connections, serving
 from roundtable.web.tokens import TokenTable
 
 log = structlog.get_logger(__name__)
@@ -34,10 +34,11 @@ CLAIM_ID_BYTES = 12
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server. `urls` are the MCP addresses, in the order of the listeners."""
+    """A running server. `urls` are the MCP addresses, in the order of the listeners; `connections` counts those of now."""
 
     board: Board
     urls: tuple[str, ...]
+    connections: Callable[[], Connections]
 
 
 def public_listener(settings: Settings, agents: Mapping[bytes, Agent]) -> Listener:
@@ -98,7 +99,7 @@ async def open_server(
                     has_stopped=lambda: board.has_stopped,
                 )
                 async with endpoint.run(), serving(doors, listeners, limits) as served:
-                    yield Server(board, tuple(f"{url}/mcp" for url in served.urls))
+                    yield Server(board, tuple(f"{url}/mcp" for url in served.urls), served.connections)
         finally:
             executor.close()
 

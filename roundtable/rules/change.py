@@ -30,7 +30,7 @@ class Event(StrEnum):
 _NOT_IN_HISTORY = frozenset({"task_id", "claim_id", "revision", "updated_at", "attention"})
 """Identity, secret, derivable (twice), and told by events of its own."""
 
-_TOLD_FIELDS = tuple(f.name for f in fields(Task) if f.name not in _NOT_IN_HISTORY)
+TOLD_FIELDS = tuple(f.name for f in fields(Task) if f.name not in _NOT_IN_HISTORY)
 
 Changes = Mapping[str, tuple[object, object]]
 """Field -> (old value, new value)."""
@@ -64,7 +64,7 @@ class Change:
 
     def _field_changes(self) -> dict[str, tuple[object, object]]:
         told: dict[str, tuple[object, object]] = {}
-        for name in _TOLD_FIELDS:
+        for name in TOLD_FIELDS:
             old = getattr(self.before, name) if self.before else None
             new = getattr(self.after, name)
             if old != new and not (self.before is None and new == ()):
