@@ -62,8 +62,9 @@ async def try_client(client: Client, workshop: Workshop, *, watch_wire: bool) ->
                 outcome.notes += wire.notes
     except trio.TooSlowError:
         outcome = Outcome(faults=[f"not done after {client.seconds:.0f} s; {folder} has the logs"])
-    except Exception:  # one client's trouble keeps no other from being tried
-        outcome = Outcome(faults=[traceback.format_exc()])
+    except Exception as error:  # one client's trouble keeps no other from being tried
+        (folder / "trouble.log").write_text(traceback.format_exc())
+        outcome = Outcome(faults=[f"{error!r}; {folder / 'trouble.log'} has the rest"])
     return outcome
 
 

@@ -31,8 +31,9 @@ class Wire:
     def read(self, sent: bytes) -> None:
         """All that a client has sent on one connection."""
         requests = list(_REQUEST.finditer(sent))
-        for request, following in zip(requests, [*requests[1:], None], strict=True):
-            body = sent[request.end() : following.start() if following else len(sent)]
+        ends = [*(request.start() for request in requests[1:]), len(sent)]
+        for request, end in zip(requests, ends, strict=False):
+            body = sent[request.end() : end]
             found = _METHOD.search(body) if request[1] == b"POST" else None
             asked = found[1] if found else b" ".join(request.group(1, 2))
             version = _VERSION.search(request[3])
