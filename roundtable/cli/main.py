@@ -15,6 +15,8 @@ COMMANDS = {
     "up": "roundtable.cli.up:up_command",
     "serve": "roundtable.cli.serve:serve_command",
     "demo": "roundtable.cli.demo:demo_command",
+    "status": "roundtable.cli.status:status_command",
+    "watch": "roundtable.cli.watch:watch_command",
     "tasks": "roundtable.cli.browsing:tasks_command",
     "show": "roundtable.cli.browsing:show_command",
     "add": "roundtable.cli.leading:add_command",
@@ -24,6 +26,7 @@ COMMANDS = {
     "connect": "roundtable.cli.connect:connect_command",
     "backup": "roundtable.cli.keeping:backup_command",
     "verify": "roundtable.cli.keeping:verify_command",
+    "doctor": "roundtable.cli.doctor:doctor_command",
     "token": "roundtable.cli.token:token_command",
 }
 

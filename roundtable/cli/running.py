@@ -15,8 +15,8 @@ import trio
 
 from roundtable.config.errors import ConfigError
 from roundtable.store.errors import StoreError
+from supervisor.fields import ConfigurationError
 from supervisor.local_model.errors import LocalModelError
-from supervisor.roster import RosterError
 
 log = structlog.get_logger(__name__)
 
@@ -106,7 +106,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _problems(error: BaseException) -> tuple[str, ...]:
     """What the owner is told of an error, or nothing if the fault is ours."""
     match error:
-        case ConfigError() | RosterError():
+        case ConfigError() | ConfigurationError():
             return error.problems
         case StoreError() | LocalModelError():
             return (str(error),)

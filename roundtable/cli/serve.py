@@ -13,6 +13,7 @@ import trio
 from roundtable.cli.reloading import Seats, keep_reloading
 from roundtable.cli.running import Signals, run
 from roundtable.cli.server import open_server, public_listener
+from roundtable.cli.standing import open_standing
 from roundtable.config.agents import load_agents
 from roundtable.config.settings import Settings, load_settings
 from roundtable.rules.agents import Directory
@@ -35,6 +36,7 @@ async def serve(signals: Signals) -> int:
     listener = public_listener(settings, file.agents)
     async with (
         open_server(settings, Directory(file.agents.values()), [listener]) as server,
+        open_standing(settings.db_path, server, lambda: None),
         trio.open_nursery() as nursery,
     ):
         seats = Seats(settings.agents_config, listener.tokens, server.board)

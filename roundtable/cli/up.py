@@ -17,13 +17,15 @@ from roundtable.cli.reloading import Seats, keep_reloading
 from roundtable.cli.running import Signals, run
 from roundtable.cli.serve import announce, start_settings, warn
 from roundtable.cli.server import Server, open_server, pool_listener, public_listener
+from roundtable.cli.standing import open_standing
 from roundtable.config.agents import AgentsFile, load_agents
 from roundtable.config.environment import read_environment
 from roundtable.config.roster import merge_roster
 from roundtable.config.settings import Settings
 from roundtable.config.tokens import new_token
 from supervisor.keys import read_keys
-from supervisor.pool import open_pool
+from supervisor.ledger import pool_ledger_path
+from supervisor.pool import Pool, open_pool
 from supervisor.roster import Roster, read_roster
 
 log = structlog.get_logger(__name__)
@@ -90,8 +92,21 @@ async def open_roundtable(
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(open_server(settings, everybody.directory, listeners))
         seats = Seats(settings.agents_config, listeners[0].tokens, server.board, roster.workers)
+        pool: Pool | None = None
+        # Outside the pool, so that it tells how the pool drains.
+        await stack.enter_async_context(
+            open_standing(settings.db_path, server, lambda: None if pool is None else pool.status())
+        )
         if everybody.pool:
-            await stack.enter_async_context(open_pool(roster, url=server.urls[1], tokens=tokens, keys=keys))
+            pool = await stack.enter_async_context(
+                open_pool(
+                    roster,
+                    url=server.urls[1],
+                    tokens=tokens,
+                    keys=keys,
+                    ledger_path=pool_ledger_path(settings.db_path),
+                )
+            )
         try:
             yield Roundtable(server, seats)
         finally:
