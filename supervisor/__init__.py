@@ -4,11 +4,14 @@ Over the wire a worker is an MCP client like any other, and nothing here imports
 the server. The modules, from pure to running:
 
     limits, failures, urls, text       numbers, classes of failure, the URL rule, what counts as text
-    prompt, completion, retry_after    what a model is sent, what its answer means, how long it asks to wait
-    policy, restart, record            what follows from a failure; when a worker may call; what it remembers
+    prompt, completion, usage          what a model is sent, what its answer means, what it took
+    refusals, retry_after              what an endpoint means by a status, and how long it asks to wait
+    policy, restart, record            what follows from a failure; what a worker remembers
     roster, keys, settings             what the owner wrote
+    clock, ledger, endpoint            times of day; calls and claims on disk; what is known of an endpoint
     model_client, board, board_client  one model call; the tools of the board
     lease, persistence                 a claim kept while the model works; a call that has to be made
-    worker, task_run                   one worker's loop; one claimed task
-    pool                               all workers, each restarted alone, stopped in two phases
+    context, calls, claiming           what one worker works with; its model calls; how it comes by a task
+    task_run, worker                   one claimed task; one worker's loop
+    supervision, pool, status          each worker restarted alone; all of them; what there is to see
 """

@@ -126,12 +126,13 @@ class _McpBoardClient:
         await self._ask("release_task", arguments, Written)
 
     async def ask_for_help(self, task_id: int, body: str, *, idempotency_key: str) -> None:
-        arguments = {
-            "task_id": task_id,
-            "body": body,
-            "kind": "help_request",
-            "idempotency_key": idempotency_key,
-        }
+        await self._post("help_request", task_id, body, idempotency_key)
+
+    async def report_progress(self, task_id: int, body: str, *, idempotency_key: str) -> None:
+        await self._post("progress", task_id, body, idempotency_key)
+
+    async def _post(self, kind: str, task_id: int, body: str, key: str) -> None:
+        arguments = {"task_id": task_id, "body": body, "kind": kind, "idempotency_key": key}
         await self._ask("post_message", arguments, Written)
 
     async def read_task(self, task_id: int) -> TaskState:

@@ -20,6 +20,13 @@ QUOTA_WAIT_SECONDS: Final = 60.0
 """The first wait after a spent quota whose end the endpoint does not name."""
 
 HOUR_SECONDS: Final = 3_600.0
+DAY_SECONDS: Final = 86_400.0
+LEDGER_KEPT_SECONDS: Final = 31 * DAY_SECONDS
+"""How long the pool keeps what its calls took: budgets need a day, an owner may want to look back on a month."""
+
+ENDPOINT_SPREAD_PART: Final = 0.5
+ENDPOINT_SPREAD_MAX_SECONDS: Final = 30.0
+"""Workers that share an endpoint come back to it over this part of its cool-down, not all at its end."""
 
 ENDPOINT_BACKOFF_FIRST_SECONDS: Final = 2.0
 ENDPOINT_BACKOFF_MAX_SECONDS: Final = 300.0

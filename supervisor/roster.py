@@ -52,6 +52,10 @@ class Worker:
     max_output_tokens: int | None = None
     temperature: float | None = None
     system_prompt: str = ""
+    fallback_models: tuple[str, ...] = ()
+    max_tokens_per_day: int | None = None
+    price_input: float | None = None
+    price_output: float | None = None
     cooldown_seconds: int = 900
     max_failures: int = 3
 
@@ -107,9 +111,10 @@ def parse_roster(text: str) -> Roster:
         reported = defaults if isinstance(defaults, Mapping) else ()
         table = _checked(_WorkerTable, _with_defaults(entry, defaults), place, problems, reported=reported)
         if table is not None:
-            workers.append(
-                Worker(**{**table.model_dump(exclude_none=True), "skills": tuple(table.skills or ())})
-            )
+            fields = table.model_dump(exclude_none=True)
+            for name in {"skills", "fallback_models"} & fields.keys():
+                fields[name] = tuple(fields[name])
+            workers.append(Worker(**fields))
     names = Counter(
         entry["name"] for entry in entries if isinstance(entry, dict) and _is_name(entry.get("name"))
     )
@@ -150,6 +155,10 @@ class _WorkerFields(_Table):
     max_output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
     temperature: float | None = Field(default=None, ge=0, le=2)
     system_prompt: Prompt | None = None
+    fallback_models: Annotated[list[Name], AfterValidator(_unique)] | None = None
+    max_tokens_per_day: int | None = Field(default=None, ge=1, le=1_000_000_000_000)
+    price_input: float | None = Field(default=None, ge=0, le=1_000_000)
+    price_output: float | None = Field(default=None, ge=0, le=1_000_000)
     cooldown_seconds: CooldownSeconds | None = None
     max_failures: Failures | None = None
 

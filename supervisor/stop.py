@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import trio
 
+from supervisor.scopes import open_scope
+
 
 class Stop:
     """Shared by all workers of a pool. Setting it cancels waits for tasks, then model calls, and nothing else."""
@@ -45,23 +47,11 @@ class Stop:
     @contextmanager
     def until_requested(self) -> Iterator[trio.CancelScope]:
         """A scope for one wait for a task, cancelled by the first phase."""
-        with _in(self._waits, is_over=self._requested.is_set()) as scope:
+        with open_scope(self._waits, is_over=self._requested.is_set()) as scope:
             yield scope
 
     @contextmanager
     def until_cut(self) -> Iterator[trio.CancelScope]:
         """A scope for one model call, cancelled by the second phase."""
-        with _in(self._calls, is_over=self._is_cut) as scope:
+        with open_scope(self._calls, is_over=self._is_cut) as scope:
             yield scope
-
-
-@contextmanager
-def _in(scopes: set[trio.CancelScope], *, is_over: bool) -> Iterator[trio.CancelScope]:
-    with trio.CancelScope() as scope:
-        if is_over:
-            scope.cancel()
-        scopes.add(scope)
-        try:
-            yield scope
-        finally:
-            scopes.discard(scope)

@@ -12,9 +12,11 @@ import trio
 
 from supervisor.board import Claim, Held, Identity, Renewal, TaskState
 from supervisor.board_errors import BoardAwayError, ClaimLostError
+from supervisor.completion import Answer
+from supervisor.context import Chance
 from supervisor.limits import BOARD_CALL_SECONDS
 from supervisor.prompt import Brief
-from supervisor.task_run import Chance
+from supervisor.usage import Usage
 from supervisor.worker import Connections
 
 
@@ -35,6 +37,7 @@ class FakeTask:
     releases: list[tuple[str, bool, int | None]] = field(default_factory=list)
     """Of each: the reason, whether it counted as failed, and the cool-down that was asked for."""
     messages: list[str] = field(default_factory=list)
+    progress: list[str] = field(default_factory=list)
     free_for: dict[str, float] = field(default_factory=dict)
 
 
@@ -216,6 +219,13 @@ class FakeClient:
         task.needs_help = True
         await self._leave("ask_for_help")
 
+    async def report_progress(self, task_id: int, body: str, *, idempotency_key: str) -> None:
+        await self._arrive("report_progress")
+        if (self._name, "post_message", idempotency_key) not in self._board.answered:
+            self._board.answered[self._name, "post_message", idempotency_key] = body
+            self._board.tasks[task_id].progress.append(body)
+        await self._leave("report_progress")
+
     async def read_task(self, task_id: int) -> TaskState:
         await self._arrive("read_task")
         task = self._board.tasks[task_id]
@@ -253,15 +263,19 @@ class FakeClient:
             raise BoardAwayError(f"{tool}: the reply was lost")
 
 
+USAGE = Usage(100, 20, is_estimated=False)
 Step = str | BaseException | Callable[[], Awaitable[str]]
 
 
 class ScriptedModel:
     """Answers call after call as told; the last step serves for all that follow."""
 
-    def __init__(self, *steps: Step) -> None:
+    def __init__(self, *steps: Step, usage: Usage = USAGE) -> None:
         self._steps = list(steps) or ["fine"]
+        self.usage = usage
         self.calls: list[float] = []
+        self.asked: list[str] = []
+        """The model of each call."""
         self.running = 0
         self.most_running = 0
 
@@ -270,8 +284,9 @@ class ScriptedModel:
         await trio.lowlevel.checkpoint()
         yield self
 
-    async def ask(self, messages: object) -> str:
+    async def ask(self, messages: object, *, model: str) -> Answer:
         self.calls.append(trio.current_time())
+        self.asked.append(model)
         step = self._steps.pop(0) if len(self._steps) > 1 else self._steps[0]
         self.running += 1
         self.most_running = max(self.most_running, self.running)
@@ -279,7 +294,8 @@ class ScriptedModel:
             await trio.lowlevel.checkpoint()
             if isinstance(step, BaseException):
                 raise step
-            return step if isinstance(step, str) else await step()
+            answer = step if isinstance(step, str) else await step()
+            return Answer(answer, self.usage)
         finally:
             self.running -= 1
 
@@ -293,7 +309,7 @@ def taking(seconds: float, answer: str = "fine") -> Step:
 
 
 _marks = count()
-CHANCE = Chance(mark=lambda: f"m4rk{next(_marks)}", jitter=lambda: 0.5)
+CHANCE = Chance(mark=lambda: f"m4rk{next(_marks)}", jitter=lambda: 0.0)
 
 
 def connections(board: FakeBoard, model: ScriptedModel, name: str = "w") -> Connections:

@@ -220,9 +220,9 @@ async def test_an_answer_or_failure_ends_the_renewals(autojump_clock, step: Step
 async def test_a_late_answer_is_handed_in_all_the_same(autojump_clock):
     """The board decides whether it takes it or keeps it beside the task."""
     board = board_of_one()
-    board.faults["submit_result"] = [BoardAwayError("x")] * 8
+    board.faults["submit_result"] = [BoardAwayError("x")] * 12
     async with working(board, ScriptedModel(taking(5)), max_calls_per_hour=1) as record:
         await trio.sleep(400)
     assert board.tasks[1].expiries == 1
-    assert board.calls.count(("w", "submit_result")) == 9
+    assert board.calls.count(("w", "submit_result")) == 13
     assert record.held == {}

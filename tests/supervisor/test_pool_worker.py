@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 
 import pytest
 import structlog
@@ -17,7 +17,11 @@ from supervisor.board_errors import (
     ClaimLostError,
     WorkerRefusedError,
 )
+from supervisor.clock import DayClock
+from supervisor.context import WorkerContext
+from supervisor.endpoint import Endpoint
 from supervisor.failures import FailureClass, ModelCallError
+from supervisor.ledger import Ledger, open_ledger
 from supervisor.limits import BOARD_CALL_SECONDS
 from supervisor.record import WorkerRecord
 from supervisor.roster import Worker
@@ -34,18 +38,36 @@ async def working(
     *,
     record: WorkerRecord | None = None,
     stop: Stop | None = None,
+    ledger: Ledger | None = None,
+    endpoint: Endpoint | None = None,
+    claims: Sequence[int] = (),
     **fields: object,
 ) -> AsyncIterator[WorkerRecord]:
-    """A worker at work; it is stopped, and must end by itself, when the block ends."""
-    record = record or WorkerRecord()
-    stop = stop or Stop()
+    """A worker at work; it is stopped, and must end by itself, when the block ends.
+
+    `claims` are tasks that it holds from an earlier run of the pool.
+    """
     worker = Worker(name="w", model="m", base_url="http://127.0.0.1:1/v1", **fields)
-    loop = WorkerLoop(worker, record, stop, connections(board, model), CHANCE, POLL)
-    with trio.fail_after(1_000_000):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(loop.run)
-            yield record
-            stop.request()
+    clock = DayClock()
+    with ExitStack() as stack:
+        context = WorkerContext(
+            worker,
+            record or WorkerRecord(),
+            stop or Stop(),
+            CHANCE,
+            endpoint or Endpoint(worker.base_url),
+            ledger or stack.enter_context(open_ledger(None, clock.now())),
+            clock,
+        )
+        for task_id in claims:
+            board.claim(task_id, "w")
+            context.ledger.take_claim(board.tasks[task_id].claim_id, "w", task_id, clock.now())
+        loop = WorkerLoop(context, connections(board, model), POLL)
+        with trio.fail_after(1_000_000):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(loop.run)
+                yield context.record
+                context.stop.request()
     assert board.connections == 0
 
 
@@ -174,13 +196,42 @@ async def test_after_a_task_the_worker_asks_again_at_once(autojump_clock):
 @pytest.mark.spec("POOL-8")
 async def test_on_start_a_worker_releases_what_it_still_holds_and_names_the_ids(autojump_clock):
     board, model = FakeBoard(tasks=2), ScriptedModel(taking(5))
-    for task_id in (1, 2):
-        board.claim(task_id, "w")
     with structlog.testing.capture_logs() as logs:
-        async with working(board, model):
+        async with working(board, model, claims=[1, 2]):
             await trio.sleep(1)
     assert board.tasks[2].releases == [("left over from an earlier run of the pool", False, None)]
     assert [line["task_ids"] for line in logs if line["event"] == "leftovers_released"] == [[1, 2]]
+
+
+@pytest.mark.spec("POOL-23")
+async def test_a_claim_that_no_run_of_this_pool_has_made_is_named_and_left_to_its_lease(autojump_clock):
+    board, model = FakeBoard(tasks=2, lease_seconds=500), ScriptedModel()
+    board.claim(1, "w")
+    with structlog.testing.capture_logs() as logs:
+        async with working(board, model, claims=[2]):
+            await trio.sleep(100)
+            assert board.held() == [1]
+            board.faults["claim_next"] = [ClaimLostError("stale_claim")]
+            await trio.sleep(100)
+            assert board.held() == [1]
+            await trio.sleep(400)
+    assert board.tasks[1].releases == []
+    assert board.tasks[1].expiries == 1
+    assert [task.status for task in board.tasks.values()] == ["submitted", "submitted"]
+    assert [line["task_ids"] for line in logs if line["event"] == "claims_of_another"] == [[1]]
+
+
+@pytest.mark.spec("POOL-23")
+async def test_a_claim_is_in_the_file_from_its_taking_to_its_end(autojump_clock):
+    board, model = FakeBoard(tasks=3), ScriptedModel(taking(5), failure("content"), taking(1_000))
+    with open_ledger(None, DayClock().now()) as ledger:
+        async with working(board, model, ledger=ledger):
+            for expected in ({"c1": 1}, {"c3": 3}):
+                await trio.sleep(4)
+                assert ledger.claims_of("w") == expected
+            board.tasks[3].status = "cancelled"
+            await trio.sleep(700)
+            assert ledger.claims_of("w") == {}
 
 
 @pytest.mark.spec("POOL-10")
@@ -200,7 +251,7 @@ async def test_a_failure_of_the_endpoint_counts_for_nothing_and_the_worker_waits
     async with working(board, model) as record:
         await trio.sleep(1.5)
         assert board.tasks[1].releases == [(f"{kind}: a detail", False, None)]
-        assert record.state == "waiting: endpoint"
+        assert record.state == "cooling_down"
         await trio.sleep(100)
     assert board.tasks[1].status == "submitted"
     assert model.calls[1] - model.calls[0] >= 2
@@ -291,7 +342,7 @@ async def test_a_help_request_whose_reply_was_lost_is_posted_once(autojump_clock
     async with working(board, model, max_failures=1):
         await trio.sleep(100)
     assert board.calls.count(("w", "ask_for_help")) == 2
-    assert [key for _, tool, key in board.answered if tool == "post_message"] == ["help-c1"]
+    assert [key for _, _, key in board.answered if key.startswith("help")] == ["help-c1"]
 
 
 async def test_a_help_request_that_the_board_refuses_does_not_keep_the_task(autojump_clock):
@@ -317,7 +368,7 @@ async def test_at_the_hourly_cap_the_worker_waits_and_says_so_once(autojump_cloc
         async with working(board, model, max_calls_per_hour=2) as record:
             await trio.sleep(3_599)
             assert len(model.calls) == 2
-            assert record.state == "waiting: hourly_cap"
+            assert (record.state, record.reason) == ("at_cap", "hourly_cap")
             assert board.held() == []
             await trio.sleep(2)
             assert len(model.calls) == 4
@@ -326,10 +377,11 @@ async def test_at_the_hourly_cap_the_worker_waits_and_says_so_once(autojump_cloc
 
 @pytest.mark.spec("POOL-12")
 async def test_a_new_life_of_a_worker_does_not_reset_its_cap(autojump_clock):
-    board, model, record = FakeBoard(tasks=5), ScriptedModel(), WorkerRecord()
-    for _ in range(3):
-        async with working(board, model, record=record, max_calls_per_hour=2):
-            await trio.sleep(10)
+    board, model = FakeBoard(tasks=5), ScriptedModel()
+    with open_ledger(None, DayClock().now()) as ledger:
+        for _ in range(3):
+            async with working(board, model, ledger=ledger, max_calls_per_hour=2):
+                await trio.sleep(10)
     assert len(model.calls) == 2
 
 
@@ -370,12 +422,12 @@ async def test_a_board_that_is_away_is_waited_for_and_nobody_is_parked(autojump_
     with structlog.testing.capture_logs() as logs:
         async with working(board, model) as record:
             await trio.sleep(10)
-            assert record.state == "waiting: board"
+            assert record.state == "board_away"
             await trio.sleep(3_600)
     assert record.parked is None
     assert board.tasks[1].status == "submitted"
     waits = [line["wait_seconds"] for line in logs if line["event"] == "board_away"]
-    assert waits[:6] == [1, 2, 4, 8, 16, 30]
+    assert waits[:6] == [1, 2, 4, 8, 15, 15]
 
 
 async def test_a_board_that_goes_away_in_between_is_waited_for_on_the_same_connection(autojump_clock):
@@ -458,7 +510,7 @@ async def test_a_refusal_while_a_task_runs_parks_the_worker_too(autojump_clock):
     async with working(board, model) as record:
         await trio.sleep(100)
     assert record.parked == "401"
-    assert list(record.held.values()) == [1]
+    assert [task.task_id for task in record.held.values()] == [1]
 
 
 async def test_the_leaders_token_is_no_workers(autojump_clock):
