@@ -11,7 +11,13 @@ import trio
 
 from tests.clients.children import environment_of, open_child, run_child
 from tests.clients.client import Client, Outcome
-from tests.clients.dialects import AnthropicMessages, OpenAIChat, OpenAIResponses
+from tests.clients.dialects import (
+    AnthropicMessages,
+    GoogleGenerateContent,
+    OpenAIChat,
+    OpenAIChatWithBridge,
+    OpenAIResponses,
+)
 from tests.clients.installing import Workshop, version_of
 from tests.clients.library_clients import SCRIPTS
 from tests.clients.model import SERVER_NAME, Dialect, ScriptedModel, open_model
@@ -172,10 +178,58 @@ async def _connect_opencode(seat: Seat) -> Sequence[str]:
         "mcp": {SERVER_NAME: server},
         "permission": "allow",
     }
-    folder = seat.home / ".config" / "opencode"
-    folder.mkdir(parents=True)
-    (folder / "opencode.json").write_text(json.dumps(config, indent=1))
+    _write_json(seat.home / ".config" / "opencode" / "opencode.json", config)
     return ["run", "--format", "json", PROMPT]
+
+
+async def _connect_gemini(seat: Seat) -> Sequence[str]:
+    settings = {
+        "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+    }
+    _write_json(seat.home / ".gemini" / "settings.json", settings)
+    await _add_as_gemini_does(seat)
+    return [
+        "--prompt",
+        PROMPT,
+        "--approval-mode",
+        "yolo",
+        "--model",
+        "gemini-2.5-flash",
+        "--output-format",
+        "json",
+    ]
+
+
+async def _connect_qwen(seat: Seat) -> Sequence[str]:
+    settings = {
+        "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
+    }
+    _write_json(seat.home / ".qwen" / "settings.json", settings)
+    await _add_as_gemini_does(seat)
+    return ["--prompt", PROMPT, "--approval-mode", "yolo", "--output-format", "json"]
+
+
+async def _add_as_gemini_does(seat: Seat) -> None:
+    options = ["--scope", "user", "--transport", "http", "--trust"]
+    header = f"Authorization: Bearer {seat.table.token}"
+    await seat.set_up("mcp", "add", *options, "--header", header, SERVER_NAME, seat.table.url)
+
+
+def _write_json(path: Path, settings: Mapping[str, object]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(settings, indent=1))
+
+
+async def _connect_copilot(seat: Seat) -> Sequence[str]:
+    header = f"Authorization: Bearer {seat.table.token}"
+    await seat.set_up("mcp", "add", "--transport", "http", "--header", header, SERVER_NAME, seat.table.url)
+    return ["--prompt", PROMPT, "--allow-all-tools", "--no-auto-update", "--disable-builtin-mcps"]
 
 
 async def _connect_agents_library(seat: Seat) -> Sequence[str]:
@@ -219,6 +273,33 @@ APPS = (
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
             "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
             "OPENCODE_DISABLE_SHARE": "1",
+        },
+    ),
+    App(
+        "gemini",
+        from_npm("gemini", "@google/gemini-cli", "bundle/gemini.js"),
+        GoogleGenerateContent(),
+        _connect_gemini,
+        {"GOOGLE_GEMINI_BASE_URL": "{model}", "GEMINI_API_KEY": NO_KEY, "GEMINI_CLI_TRUST_WORKSPACE": "true"},
+    ),
+    App(
+        "qwen",
+        from_npm("qwen", "@qwen-code/qwen-code", "cli-entry.js"),
+        OpenAIChatWithBridge(),
+        _connect_qwen,
+        {"OPENAI_BASE_URL": "{model}/v1", "OPENAI_API_KEY": NO_KEY, "OPENAI_MODEL": "scripted"},
+    ),
+    App(
+        "copilot",
+        from_npm("copilot", "@github/copilot", "npm-loader.js"),
+        OpenAIChat(),
+        _connect_copilot,
+        {
+            "COPILOT_PROVIDER_BASE_URL": "{model}/v1",
+            "COPILOT_PROVIDER_API_KEY": NO_KEY,
+            "COPILOT_MODEL": "scripted",
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_AUTO_UPDATE": "false",
         },
     ),
     App(

@@ -1,4 +1,4 @@
-"""The three vendors' APIs that the apps speak to their model, as far as a scripted model needs them."""
+"""The vendors' APIs that the apps speak to their model, as far as a scripted model needs them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from tests.clients.model import PREFIXES, SERVER_NAME, Search, Turn, bare, events, text_of
+from tests.clients.model import CALL, PREFIXES, SERVER_NAME, Search, Turn, bare, events, text_of
 from tests.clients.story import Shown
 
 DONE = "That is all."
+FULL = f"mcp__{SERVER_NAME}__"
+BRIDGE = "tool_call"
+
+
+def put_off(messages: object) -> Sequence[str]:
+    """The tools of the board that are only named in what the model is told, not offered yet."""
+    return sorted(set(re.findall(rf"{FULL}\w+", json.dumps(messages))))
 
 
 class AnthropicMessages:
@@ -24,11 +31,10 @@ class AnthropicMessages:
         return {found: name for name in names if (found := bare(name))}
 
     def search(self, body: Mapping[str, Any]) -> Search | None:
-        put_off = sorted(set(re.findall(rf"mcp__{SERVER_NAME}__\w+", json.dumps(body["messages"]))))
-        if not put_off or not any(tool.get("name") == "ToolSearch" for tool in body.get("tools") or []):
+        names = put_off(body["messages"])
+        if not names or not any(tool.get("name") == "ToolSearch" for tool in body.get("tools") or []):
             return None
-        query = "select:" + ",".join(put_off)
-        return Search(0, "ToolSearch", {"query": query, "max_results": len(put_off)})
+        return Search(0, "ToolSearch", {"query": "select:" + ",".join(names), "max_results": len(names)})
 
     def results(self, body: Mapping[str, Any]) -> Sequence[tuple[str, Shown]]:
         blocks = [
@@ -179,3 +185,47 @@ class OpenAIChat:
             (None, {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage}),
             (None, "[DONE]"),
         )
+
+
+class OpenAIChatWithBridge(OpenAIChat):
+    """Of an app that keeps the tools of servers out of the list and calls them through a tool of its own."""
+
+    def offered(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not any(tool["function"]["name"] == BRIDGE for tool in body.get("tools") or []):
+            return {}
+        return {name.removeprefix(FULL): name for name in put_off(body["messages"])}
+
+    def answer(self, body: Mapping[str, Any], turn: Turn) -> Response:
+        if turn.tool:
+            turn = Turn(turn.number, BRIDGE, {"name": turn.tool, "arguments": turn.arguments})
+        return super().answer(body, turn)
+
+
+class GoogleGenerateContent:
+    path = "/v1beta/models/{model}"
+
+    def offered(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        declared = [each for tool in body.get("tools") or [] for each in tool.get("functionDeclarations", [])]
+        return {found: each["name"] for each in declared if (found := bare(each["name"]))}
+
+    def search(self, body: Mapping[str, Any]) -> Search | None:
+        del body
+        return None
+
+    def results(self, body: Mapping[str, Any]) -> Sequence[tuple[str, Shown]]:
+        """Ids are the app's own here. What it shows is a JSON object around the text."""
+        parts = [part for content in body["contents"] for part in content.get("parts", [])]
+        answers = [part["functionResponse"] for part in parts if "functionResponse" in part]
+        return [
+            (f"{CALL}{number}", Shown(json.dumps(answer["response"], ensure_ascii=False)))
+            for number, answer in enumerate(answers)
+            if bare(answer["name"])
+        ]
+
+    def answer(self, body: Mapping[str, Any], turn: Turn) -> Response:
+        call = {"id": turn.call_id, "name": turn.tool, "args": turn.arguments}
+        part = {"functionCall": call} if turn.tool else {"text": DONE}
+        candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
+        usage = {"promptTokenCount": 10, "candidatesTokenCount": 10, "totalTokenCount": 20}
+        whole = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "scripted"}
+        return events((None, whole)) if body["stream"] else JSONResponse(whole)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import trio
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -71,10 +70,16 @@ class Dialect(Protocol):
         """The id of each call, and what the app shows of its answer."""
 
     def answer(self, body: Mapping[str, Any], turn: Turn) -> Response:
-        """The turn, as a stream if it was asked for so."""
+        """The turn, as a stream if the body's `stream` says so."""
 
 
-PREFIXES = (f"mcp__{SERVER_NAME}__", f"{SERVER_NAME}__", f"{SERVER_NAME}_")
+PREFIXES = (
+    f"mcp__{SERVER_NAME}__",
+    f"mcp_{SERVER_NAME}_",
+    f"{SERVER_NAME}__",
+    f"{SERVER_NAME}_",
+    f"{SERVER_NAME}-",
+)
 """What apps put before the name of a tool."""
 
 
@@ -92,12 +97,11 @@ class ScriptedModel:
     log: Path
     url: str = ""
     seen: Seen = field(default_factory=Seen)
-    is_done: trio.Event = field(default_factory=trio.Event)
-    """Set when the story is over."""
 
     async def take(self, request: Request) -> Response:
         """One request for a completion."""
         body = await request.json()
+        body.setdefault("stream", ":stream" in request.url.path)
         with self.log.open("a") as log:
             log.write(json.dumps(body) + "\n")
         offered = self.dialect.offered(body)
@@ -114,7 +118,6 @@ class ScriptedModel:
         if done == len(BEFORE) and not self.table.restarts:
             await self.table.restart()
         if done >= len(STEPS):
-            self.is_done.set()
             return self.dialect.answer(body, Turn(done))
         step = STEPS[done]
         if step.tool not in offered:

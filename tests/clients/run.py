@@ -64,7 +64,7 @@ async def try_client(client: Client, workshop: Workshop, *, watch_wire: bool) ->
         outcome = Outcome(faults=[f"not done after {client.seconds:.0f} s; {folder} has the logs"])
     except Exception as error:  # one client's trouble keeps no other from being tried
         (folder / "trouble.log").write_text(traceback.format_exc())
-        outcome = Outcome(faults=[f"{error!r}; {folder / 'trouble.log'} has the rest"])
+        outcome = Outcome(faults=[f"{_reason(error)}; {folder / 'trouble.log'} has the rest"])
     return outcome
 
 
@@ -84,6 +84,14 @@ async def try_all(clients: Sequence[Client], work: Path, *, watch_wire: bool) ->
         report = {"date": datetime.now(UTC).date().isoformat(), **asdict(outcome)}
         (work / "runs" / client.name / "report.json").write_text(json.dumps(report, indent=1))
     return works
+
+
+def _reason(error: BaseException) -> str:
+    """The first cause in a group, in one line."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[-1]}"
 
 
 def _say(line: str) -> None:
