@@ -14,6 +14,8 @@ ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
 ASK_SECONDS: Final = 6.0
 """A little more than the program gives itself."""
 
+_BROKE_OFF: Final = "breaks off: it stops, or too many ask at once"
+
 
 class NobodyThereError(Exception):
     """No program answers at this socket."""
@@ -33,7 +35,7 @@ async def ask_status(path: Path, seconds: float = ASK_SECONDS) -> dict[str, Any]
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NobodyThereError from error
         except (trio.BrokenResourceError, ConnectionError):
-            raise NoAnswerError("broke off") from None
+            raise NoAnswerError(_BROKE_OFF) from None
         except OSError as error:
             raise NoAnswerError(f"cannot be asked at {path}: {error.strerror or error}") from None
     raise NoAnswerError(f"did not answer within {seconds:g} s")
@@ -50,7 +52,7 @@ async def _read(stream: trio.SocketStream) -> bytes:
 
 def _parsed(answer: bytes) -> dict[str, Any]:
     if not answer.endswith(b"\n"):
-        raise NoAnswerError("is being asked by too many at once" if not answer else "broke off")
+        raise NoAnswerError(_BROKE_OFF)
     try:
         value = json.loads(answer)
     except ValueError:
