@@ -98,7 +98,7 @@ class App:
         home = folder / "home"
         async with open_model(self.dialect, table, folder) as model:
             more = {name: value.format(model=model.url) for name, value in self.environment.items()}
-            more |= {"ROUNDTABLE_URL": table.url, "ROUNDTABLE_TOKEN": table.token}
+            more |= {"ROUNDTABLE_URL": table.url, "ROUNDTABLE_TOKEN": table.token} | _OFFLINE
             environment = environment_of(home, **more)
             arguments = await self.connect(Seat(table, model, command, home, environment))
             work = home / "work"
@@ -142,6 +142,7 @@ async def _connect_codex(seat: Seat) -> Sequence[str]:
                 'model = "scripted"',
                 'model_provider = "scripted"',
                 'approval_policy = "never"',
+                "check_for_update_on_startup = false",
                 "[analytics]",
                 "enabled = false",
                 "[model_providers.scripted]",
@@ -235,6 +236,9 @@ async def _connect_copilot(seat: Seat) -> Sequence[str]:
 async def _connect_agents_library(seat: Seat) -> Sequence[str]:
     return [PROMPT]
 
+
+_OFFLINE = {"HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1,localhost"}
+"""Whatever an app still wants from elsewhere fails at once: nobody listens there. Server and model are reached over HTTP."""
 
 _CLAUDE_ENVIRONMENT = {
     "ANTHROPIC_BASE_URL": "{model}",
