@@ -31,7 +31,11 @@ def backup_command(file: Path, wants_json: bool) -> None:
         fail(EXIT_REFUSED, str(error), *error.faults[1:])
     except StoreError as error:
         fail(EXIT_CONFIGURATION, str(error))
-    show(as_json(_facts(file, found)) if wants_json else f"Wrote {file}, and it is sound: {_sentence(found)}")
+    show(
+        as_json(facts_of(file, found))
+        if wants_json
+        else f"Wrote {file}, and it is sound: {sentence_of(found)}"
+    )
 
 
 @click.command("verify")
@@ -49,23 +53,23 @@ def verify_command(file: Path | None, wants_json: bool) -> None:
     except StoreError as error:
         fail(EXIT_CONFIGURATION, str(error))
     if wants_json:
-        show(as_json(_facts(path, found)))
+        show(as_json(facts_of(path, found)))
     elif not found.faults:
-        show(f"{path} is sound: {_sentence(found)}")
+        show(f"{path} is sound: {sentence_of(found)}")
     if found.faults:
         if wants_json:
             raise SystemExit(EXIT_REFUSED)
         fail(EXIT_REFUSED, f"{path} is damaged:", *found.faults)
 
 
-def _sentence(found: Soundness) -> str:
+def sentence_of(found: Soundness) -> str:
     return (
         f"{found.tasks} tasks, {found.events} events, {found.head.audit_id} audit rows.\n"
         f"Head of the audit chain: {found.head.audit_id} {found.head.sha256}"
     )
 
 
-def _facts(path: Path, found: Soundness) -> dict[str, Any]:
+def facts_of(path: Path, found: Soundness) -> dict[str, Any]:
     return {
         "path": str(path),
         "sound": not found.faults,

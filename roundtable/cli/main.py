@@ -25,6 +25,8 @@ COMMANDS = {
     "cancel": "roundtable.cli.leading:cancel_command",
     "connect": "roundtable.cli.connect:connect_command",
     "backup": "roundtable.cli.keeping:backup_command",
+    "export": "roundtable.cli.moving:export_command",
+    "import": "roundtable.cli.moving:import_command",
     "verify": "roundtable.cli.keeping:verify_command",
     "doctor": "roundtable.cli.doctor:doctor_command",
     "token": "roundtable.cli.token:token_command",

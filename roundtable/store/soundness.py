@@ -123,3 +123,14 @@ def _kept_for_speed(db: sqlite3.Connection) -> Iterator[str]:
         "WHERE (t.claim_id IS NOT c.claim_id) OR (c.claim_id IS NOT NULL AND t.assignee IS NOT c.agent)"
     ):
         yield f"task {task_id} and its present claim do not agree"
+    for status, counted in _counts(db):
+        (there,) = db.execute("SELECT count(*) FROM tasks WHERE status = ?", (status,)).fetchone()
+        if counted != there:
+            yield f"the count of {status} tasks is {counted}, and there are {there}"
+
+
+def _counts(db: sqlite3.Connection) -> list[tuple[str, int]]:
+    """None in a file of an older schema."""
+    if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'task_counts'").fetchone():
+        return []
+    return db.execute("SELECT status, tasks FROM task_counts ORDER BY status").fetchall()

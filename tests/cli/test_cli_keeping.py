@@ -57,3 +57,37 @@ def test_a_backup_is_sound_private_and_in_nobodys_place(folder):
     assert run("verify", "copy.db", "--json").stdout == run("backup", "other.db", "--json").stdout.replace(
         "other.db", "copy.db"
     )
+
+
+@pytest.mark.spec("CLI-18", "CLI-8")
+def test_a_board_goes_out_as_lines_and_comes_in_whole(folder):
+    store = play(folder / "roundtable.db")  # its server runs, so to say
+    out = run("export")
+    assert out.exit_code == 0, out.stderr
+    result = run("export", "b.jsonl")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert (folder / "b.jsonl").read_text() == out.stdout
+    assert out.stdout.isascii()
+    assert (folder / "b.jsonl").stat().st_mode & 0o777 == 0o600
+    assert run("import", "b.jsonl").exit_code == 2  # the board that is there
+    told = json.loads(run("import", "b.jsonl", "--into", "new.db", "--json").stdout)
+    assert told == {**json.loads(run("verify", "--json").stdout), "path": "new.db"}
+    piped = run("import", "-", "--into", "piped.db", input=out.stdout)
+    assert (piped.exit_code, piped.stdout.startswith("Made piped.db, and it is sound: 5 tasks")) == (0, True)
+    store.close()
+
+
+@pytest.mark.spec("CLI-18", "CLI-2")
+def test_what_cannot_be_taken_in_is_a_sentence(folder):
+    for words, told in (
+        (("missing.jsonl",), '"missing.jsonl" cannot be read: No such file'),
+        ((".",), '"." cannot be read: Is a directory'),
+        (("text",), '"text", line 1: is not JSON'),
+    ):
+        (folder / "text").write_text("\x1b[2J")
+        result = run("import", *words)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.startswith(told)
+        assert result.stderr.count("\n") == 1
+    assert not (folder / "roundtable.db").exists()
+    assert run("export").exit_code == 2

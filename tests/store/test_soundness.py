@@ -48,6 +48,10 @@ def test_a_board_is_sound_while_it_is_open_and_when_it_is_closed(tmp_path) -> No
             ["open_dependencies of task 2 is not their number"],
         ),
         (
+            "UPDATE task_counts SET tasks = 7 WHERE status = 'done'",
+            ["the count of done tasks is 7, and there are 1"],
+        ),
+        (
             "UPDATE claims SET agent = 'bob' WHERE ended_at IS NULL",
             ["task 2 and its present claim do not agree"],
         ),
