@@ -96,6 +96,11 @@ class GetTask(Command[replies.WholeTask]):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadBoard(Command[replies.BoardAtAGlance]):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimTask(Command[replies.Brief]):
     task_id: int
 

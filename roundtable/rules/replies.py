@@ -75,6 +75,24 @@ class TaskPage(TypedDict):
     next_cursor: NotRequired[str]
 
 
+class Counts(TypedDict):
+    """How many tasks there are: of each status, and those that wait for the leader."""
+
+    open: int
+    claimed: int
+    submitted: int
+    done: int
+    cancelled: int
+    needs_attention: int
+
+
+class BoardAtAGlance(TypedDict):
+    """The board at a glance: the counts, and the first of the tasks that wait for the leader."""
+
+    counts: Counts
+    needs_attention: list[Row]
+
+
 class TaskFields(TypedDict):
     """All of one task. `claim_id` is there for its holder only."""
 

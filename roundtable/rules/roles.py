@@ -22,6 +22,7 @@ ALLOWED: Mapping[type[commands.Command[Any]], frozenset[Role]] = MappingProxyTyp
         commands.UpdateTask: _LEADER,
         commands.ListTasks: _ALL,
         commands.GetTask: _ALL,
+        commands.ReadBoard: _ALL,
         commands.ClaimTask: _WORKER,
         commands.ClaimNext: _WORKER,
         commands.RenewClaim: _WORKER,

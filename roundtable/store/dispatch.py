@@ -10,7 +10,7 @@ from roundtable.rules import commands, submits
 from roundtable.rules.commands import Call, Command
 from roundtable.rules.errors import BoardError
 from roundtable.rules.roles import refuse_role
-from roundtable.store import claims, idempotency, listing, reads, tasks, updates, writes
+from roundtable.store import claims, glance, idempotency, listing, reads, tasks, updates, writes
 from roundtable.store.unit import Unit
 
 Handler = Callable[[Unit, Any], Any]
@@ -20,6 +20,7 @@ READS: dict[type[Command[Any]], Handler] = {
     commands.ListAgents: reads.list_agents,
     commands.ListTasks: listing.list_tasks,
     commands.GetTask: reads.get_task,
+    commands.ReadBoard: glance.read_board,
     commands.GetHistory: reads.get_history,
     commands.WaitForUpdates: updates.wait_for_updates,
 }

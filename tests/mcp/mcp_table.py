@@ -199,8 +199,8 @@ class Seat:
             params = {} if params is ABSENT else params
             if isinstance(params, dict):
                 params = {"_meta": _ENVELOPE, **params}
-                name = params.get("name")
-                if method == "tools/call" and isinstance(name, str) and name.isascii() and name.isprintable():
+                name = params.get("uri" if method == "resources/read" else "name")
+                if method in _NAMED and isinstance(name, str) and name.isascii() and name.isprintable():
                     sent["Mcp-Name"] = name
         if params is not ABSENT:
             message["params"] = params
@@ -225,6 +225,7 @@ class Seat:
         return answer.content
 
 
+_NAMED = ("tools/call", "prompts/get", "resources/read")
 _ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientInfo": {"name": "tests", "version": "0"},
