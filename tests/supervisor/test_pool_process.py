@@ -240,9 +240,15 @@ async def test_a_hang_up_brings_a_new_roster_in_and_a_broken_one_changes_nothing
 async def test_a_pool_that_was_killed_knows_its_calls_and_its_claims(tmp_path):
     tokens = write_agents(tmp_path, lead="leader", anna="worker")
     folder = pool_folder(tmp_path)
+    called = trio.Event()
+
+    async def hang_after_telling(request: Request, stream: trio.SocketStream) -> None:
+        called.set()
+        await trio.sleep_forever()
+
     with trio.fail_after(PATIENCE_SECONDS):
         async with (
-            open_endpoint(hang) as endpoint,
+            open_endpoint(hang_after_telling) as endpoint,
             open_program("serve", folder=tmp_path) as board,
             sdk_seat(await board.url(), tokens["lead"]) as lead,
         ):
@@ -251,7 +257,7 @@ async def test_a_pool_that_was_killed_knows_its_calls_and_its_claims(tmp_path):
             )
             await lead.call("create_task", title=TITLE, description=DESCRIPTION)
             async with open_program(folder=folder, command=SUPERVISOR, settings=settings) as pool:
-                await pool.events("task_claimed")
+                await called.wait()
                 pool.process.kill()
                 await pool.ended(10)
             assert statuses(tmp_path) == ["claimed"]
