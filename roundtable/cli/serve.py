@@ -39,8 +39,8 @@ async def serve(signals: Signals) -> int:
         open_standing(settings.db_path, server, lambda: None),
         trio.open_nursery() as nursery,
     ):
-        seats = Seats(settings.agents_config, listener.tokens, server.board)
-        nursery.start_soon(keep_reloading, signals, seats.reload_agents)
+        seats = Seats(settings.agents_config, listener.tokens, server.board, file)
+        nursery.start_soon(keep_reloading, signals, seats)
         announce(settings, server.urls[0], f"{len(file.agents)} agents")
         await signals.stop.wait()
         nursery.cancel_scope.cancel()

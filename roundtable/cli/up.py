@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ import structlog
 import trio
 
 from roundtable.cli.init import Written, describe, initialise
-from roundtable.cli.reloading import Seats, keep_reloading
+from roundtable.cli.reloading import Keys, PoolSeats, Seats, keep_reloading
 from roundtable.cli.running import Signals, run
 from roundtable.cli.serve import announce, start_settings, warn
 from roundtable.cli.server import Server, open_server, pool_listener, public_listener
@@ -35,7 +36,8 @@ log = structlog.get_logger(__name__)
 def up_command() -> None:
     """Run the board server and the worker pool, until told to stop (Ctrl-C).
 
-    Without a configuration it makes one first, as `roundtable init` does. SIGHUP makes it read agents.json again.
+    Without a configuration it makes one first, as `roundtable init` does. SIGHUP makes it read agents.json and the
+    roster again.
     """
     run(up, reloads=True)
 
@@ -53,7 +55,7 @@ async def up(signals: Signals) -> int:
         open_roundtable(settings, file, roster, environment) as roundtable,
         trio.open_nursery() as nursery,
     ):
-        nursery.start_soon(keep_reloading, signals, roundtable.seats.reload_agents)
+        nursery.start_soon(keep_reloading, signals, roundtable.seats)
         announce(
             settings,
             roundtable.server.urls[0],
@@ -86,27 +88,28 @@ async def open_roundtable(
     everybody = merge_roster(file, roster.workers)
     keys = read_keys(roster, environment)
     tokens = {agent.name: new_token() for agent in everybody.pool}
-    listeners = [public_listener(settings, file.agents)]
-    if everybody.pool:
-        listeners.append(pool_listener(tokens, everybody.pool))
+    # The pool's way in is there even for an empty roster, which the owner may fill while the program runs.
+    public, inner = public_listener(settings, file.agents), pool_listener(tokens, everybody.pool)
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(open_server(settings, everybody.directory, listeners))
-        seats = Seats(settings.agents_config, listeners[0].tokens, server.board, roster.workers)
+        server = await stack.enter_async_context(open_server(settings, everybody.directory, [public, inner]))
         pool: Pool | None = None
         # Outside the pool, so that it tells how the pool drains.
         await stack.enter_async_context(
             open_standing(settings.db_path, server, lambda: None if pool is None else pool.status())
         )
-        if everybody.pool:
-            pool = await stack.enter_async_context(
-                open_pool(
-                    roster,
-                    url=server.urls[1],
-                    tokens=tokens,
-                    keys=keys,
-                    ledger_path=pool_ledger_path(settings.db_path),
-                )
+        pool = await stack.enter_async_context(
+            open_pool(
+                roster,
+                url=server.urls[1],
+                tokens=tokens,
+                keys=keys,
+                ledger_path=pool_ledger_path(settings.db_path),
             )
+        )
+        pool_seats = PoolSeats(
+            pool, inner.tokens, tokens, roster, keys, everybody.pool, partial(_read_roster, settings)
+        )
+        seats = Seats(settings.agents_config, public.tokens, server.board, file, pool_seats)
         try:
             yield Roundtable(server, seats)
         finally:
@@ -115,6 +118,12 @@ async def open_roundtable(
 
 def _first_words(written: Written, settings: Settings) -> str:
     return f"There is no configuration here yet, so `roundtable init` runs first.\n\n{describe(written, settings)}"
+
+
+def _read_roster(settings: Settings) -> tuple[Roster, Keys]:
+    """The roster and its keys as they are now. Raises RosterError, OSError."""
+    roster = _roster(settings)
+    return roster, read_keys(roster, read_environment(os.environ, Path.cwd()).values)
 
 
 def _roster(settings: Settings) -> Roster:

@@ -140,6 +140,66 @@ async def test_workers_of_the_pool_stay_when_up_reads_agents_json_again(tmp_path
                 assert await up.ended(12) == 0
 
 
+@pytest.mark.spec("SUP-8", "CONF-11", "HTTP-12")
+async def test_the_roster_is_read_again_and_a_worker_that_is_off_it_ends_its_task_first(tmp_path) -> None:
+    tokens = write_agents(tmp_path, lead="leader")
+    answer_now = trio.Event()
+
+    async def answer_when_told(request, stream) -> None:
+        await answer_now.wait()
+        await stream.send_all(response(200, completion("done")))
+
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with (
+            open_endpoint(answer_when_told) as endpoint,
+            open_program("up", folder=tmp_path) as up,
+            sdk_seat(await up.url(), tokens["lead"]) as lead,
+        ):
+
+            async def names() -> set[str]:
+                return {row["name"] for row in (await lead.call("list_agents"))["agents"]}
+
+            def write_workers(*workers: str) -> None:
+                pool = {"poll_interval": 0.05}
+                write_roster(
+                    tmp_path,
+                    pool,
+                    *({"name": name, "model": "m", "base_url": endpoint.url} for name in workers),
+                )
+
+            write_workers("poet")  # there was none at the start
+            up.process.send_signal(signal.SIGHUP)
+            await up.events("roster_reloaded")
+            await lead.call("create_task", title="t", description="d", assignee="poet")
+            await up.events("claimed")
+
+            # a broken roster keeps nobody from changing the agents, nor the other way round
+            (tmp_path / "config" / "workers.toml").write_text("workers = 5")
+            write_agents(tmp_path, lead="leader", anna="worker")
+            up.process.send_signal(signal.SIGHUP)
+            await up.events("roster_refused")
+            await up.events("agents_reloaded", number=2)
+            assert await names() == {"lead", "anna", "poet"}
+            (tmp_path / "agents.json").write_text("{")
+            write_workers("novelist")
+            up.process.send_signal(signal.SIGHUP)
+            await up.events("agents_refused")
+            await up.events("roster_reloaded", number=2)
+
+            assert await names() == {"lead", "anna", "novelist", "poet"}
+            assert (await lead.call("get_task", task_id=1))["task"]["status"] == "claimed"
+            answer_now.set()
+            await up.events("submitted")
+            await up.events("workers_left")
+            assert await names() == {"lead", "anna", "novelist"}
+            task = (await lead.call("get_task", task_id=1))["task"]
+            assert (task["status"], task["assignee"]) == ("submitted", "poet")
+            await lead.call("create_task", title="t", description="d", assignee="novelist")
+            await up.events("submitted", number=2)
+            up.process.send_signal(signal.SIGTERM)
+            assert await up.ended(12) == 0
+
+
 @pytest.mark.spec("CONF-11", "STOP-1")
 async def test_hang_ups_from_the_first_line_to_the_last_end_nothing(tmp_path) -> None:
     write_agents(tmp_path, lead="leader")
