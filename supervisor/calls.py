@@ -96,6 +96,10 @@ class ModelCalls:
         """A task was taken, and its first call will follow: it counts from now on."""
         self._promised += 1
 
+    def forgo(self) -> None:
+        """The promised call will not be made."""
+        self._promised -= 1
+
     async def ask(self, messages: Sequence[Message], model: ModelClient, attempt: Attempt) -> str:
         """The answer of the first model that has one. `attempt` is kept up to date, also when this is cancelled.
 

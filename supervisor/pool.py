@@ -54,9 +54,11 @@ async def open_pool(
     connections_of: ConnectionsOf | None = None,
     chance: Chance | None = None,
     clock: DayClock | None = None,
+    tells_tasks: bool = True,
 ) -> AsyncIterator[Pool]:
     """The roster at work on the board at `url`, each worker with its own token.
 
+    `tells_tasks`: the log is told of each claim, submit and release; False where the board of the same program tells it.
     What calls took is kept in the file at `ledger_path`, or in memory for this run only. Leaving the block drains the
     pool (Pool.drain), also when the body raised; an error of the body comes out inside an exception group. Cancelled
     from outside, it ends at once and may leave tasks claimed, which the next start with the same file releases.
@@ -67,7 +69,7 @@ async def open_pool(
     clock = clock or DayClock()
     with open_ledger(ledger_path, clock.now()) as ledger:
         async with trio.open_nursery() as nursery:
-            pool = Pool(roster, connections_of, chance, clock, ledger, nursery)
+            pool = Pool(roster, connections_of, chance, clock, ledger, nursery, tells_tasks)
             pool.replace_roster(roster, tokens, keys)
             try:
                 yield pool
@@ -99,7 +101,9 @@ class Pool:
         clock: DayClock,
         ledger: Ledger,
         nursery: trio.Nursery,
+        tells_tasks: bool,
     ) -> None:
+        self._tells_tasks = tells_tasks
         self._roster = roster
         self._connections_of = connections_of
         self._chance = chance
@@ -167,7 +171,7 @@ class Pool:
         record.begin_anew()
         endpoint = self._endpoints.join(setup.worker.base_url)
         context = WorkerContext(
-            setup.worker, record, Stop(), self._chance, endpoint, self._ledger, self._clock
+            setup.worker, record, Stop(), self._chance, endpoint, self._ledger, self._clock, self._tells_tasks
         )
         post = _Post(context, setup)
         self._posts[name] = post
@@ -197,13 +201,13 @@ class Pool:
             )
             context.endpoint.workers -= 1
             post.is_running = False
-            if post.is_leaving:
+            if post.is_leaving and not self._is_draining:
                 self._succeed(post)
             self._note_end()
 
     def _succeed(self, post: _Post) -> None:
         del self._posts[post.context.name]
-        if post.successor is not None and not self._is_draining:
+        if post.successor is not None:
             self._start(post.successor)
 
     def _note_end(self) -> None:

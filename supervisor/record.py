@@ -87,6 +87,7 @@ class WorkerRecord:
     def begin_anew(self) -> None:
         """The owner has changed the worker: what spoke against its old setup says nothing of the new one."""
         self.parked = None
+        self.foreign = None
         self.unusable.clear()
         self.answered.clear()
         self.troubles = 0

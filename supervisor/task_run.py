@@ -96,6 +96,11 @@ class TaskRun:
             self._claim.brief, mark=context.chance.mark(), system_prompt=context.worker.system_prompt
         )
         asked = _Asked()
+        if trio.current_time() >= lease.ends_at:
+            # The program was stopped for so long between the claim and now: no call is worth beginning.
+            self._calls.forgo()
+            asked.lost = RAN_OUT
+            return asked
         async with trio.open_nursery() as nursery:
 
             async def keep_lease() -> None:
@@ -151,7 +156,7 @@ class TaskRun:
             self._draw_consequences(failure, asked_at=self._attempt.last_asked_at)
             await self._fail(failure)
             return
-        log.info("task_submitted", worker=self._context.name, task_id=self._task_id, chars=len(answer))
+        self._context.tell_task("task_submitted", self._task_id, chars=len(answer))
         self._context.record.forget_failures(self._task_id)
         self._context.let_go(self._claim.claim_id)
         if not has_reported:
@@ -252,7 +257,7 @@ class TaskRun:
         except ClaimLostError as lost:
             self._let_go(lost.code)
         else:
-            log.info("task_released", worker=self._context.name, task_id=self._task_id, failed=failed)
+            self._context.tell_task("task_released", self._task_id, failed=failed)
             self._context.let_go(self._claim.claim_id)
 
     def _let_go(self, code: str) -> None:

@@ -82,6 +82,10 @@ class FakeBoard:
         self._news.set()
         self._news = trio.Event()
 
+    async def changed(self) -> None:
+        """Until a task was added, freed or submitted."""
+        await self._news.wait()
+
     def claim(self, task_id: int, name: str) -> None:
         task = self.tasks[task_id]
         task.status, task.assignee = "claimed", name

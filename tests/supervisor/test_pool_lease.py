@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import structlog
 import trio
+import trio.testing
 from fake_board import FakeBoard, ScriptedModel, Step, taking
 from test_pool_worker import failure, working
 
@@ -226,3 +227,21 @@ async def test_a_late_answer_is_handed_in_all_the_same(autojump_clock):
     assert board.tasks[1].expiries == 1
     assert board.calls.count(("w", "submit_result")) == 13
     assert record.held == {}
+
+
+@pytest.mark.spec("POOL-17")
+async def test_a_claim_that_arrives_when_its_lease_has_run_out_costs_no_call(mock_clock):
+    """As when the program was stopped in between: no time passes but this jump."""
+    board, model = FakeBoard(lease_seconds=LEASE), ScriptedModel()
+    async with working(board, model, max_calls_per_hour=1) as record:
+        await trio.testing.wait_all_tasks_blocked()
+        board.add()
+        mock_clock.jump(LEASE)
+        await trio.testing.wait_all_tasks_blocked()
+        assert board.tasks[1].releases == [
+            ("the lease ran out while the board could not be asked", False, None)
+        ]
+        # The next claim is a fresh one, and the call that was not made is still there to be made.
+        assert board.tasks[1].status == "submitted"
+        assert record.held == {}
+    assert len(model.calls) == 1
