@@ -63,6 +63,7 @@ class FakeBoard:
         self.waiting = 0
         self.most_waiting = 0
         self.accepts_claims = True
+        self.is_away = False
         self.answered: dict[tuple[str, str, str], str] = {}
         """What each idempotency key brought: a claim_id or a message."""
         self._claim_ids = count(1)
@@ -118,6 +119,8 @@ class FakeBoard:
     @asynccontextmanager
     async def connect(self, name: str) -> AsyncIterator[FakeClient]:
         await trio.lowlevel.checkpoint()
+        if self.is_away:
+            raise BoardAwayError("away")
         if self.open_faults:
             raise self.open_faults.pop(0)
         self.connections += 1
@@ -153,6 +156,8 @@ class FakeClient:
                 if claim is not None or not self._board.accepts_claims or trio.current_time() >= until:
                     break
                 await self._board.news(until)
+                if self._board.is_away:
+                    raise BoardAwayError("away")
                 self._board.expire()
         finally:
             self._board.waiting -= 1
@@ -253,6 +258,8 @@ class FakeClient:
     async def _arrive(self, tool: str) -> None:
         await trio.lowlevel.checkpoint()
         self._board.calls.append((self._name, tool))
+        if self._board.is_away:
+            raise BoardAwayError("away")
         if self._board.faults[tool]:
             fault = self._board.faults[tool].pop(0)
             if isinstance(fault, BaseException):
