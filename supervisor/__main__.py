@@ -9,20 +9,27 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import structlog
 import trio
 
+from supervisor.clock import DayClock
 from supervisor.fields import ConfigurationError
 from supervisor.ledger import LedgerError
 from supervisor.logs import configure_logging
 from supervisor.pool import Pool, open_pool
-from supervisor.settings import PoolSettings, read_environment, read_log_settings, read_pool_settings
+from supervisor.settings import (
+    LEDGER,
+    PoolSettings,
+    read_environment,
+    read_log_settings,
+    read_pool_settings,
+)
+from supervisor.status import PoolStatus, snapshot_of
+from supervisor.status_socket import open_status_socket
 
 EXIT_FINE, EXIT_NOTHING_TO_DO, EXIT_WRONG_CONFIGURATION = 0, 1, 2
-
-LEDGER = "roundtable-pool.db"
 
 log = structlog.get_logger(__name__)
 
@@ -95,17 +102,27 @@ async def _run(settings: PoolSettings) -> int:
                 workers=[worker.name for worker in settings.roster.workers],
                 source=settings.source,
             )
+            pool: Pool | None = None
+
+            async def snapshot() -> dict[str, Any]:
+                # Nothing to tell yet, or how the pool is or ends.
+                status = PoolStatus(DayClock().text(trio.current_time())) if pool is None else pool.status()
+                return snapshot_of(status)
+
             try:
                 async with (
+                    # Outside the pool, so that it tells how the pool drains.
+                    open_status_socket(Path(LEDGER), snapshot),
                     open_pool(
                         settings.roster,
                         url=settings.url,
                         tokens=settings.tokens,
                         keys=settings.keys,
                         ledger_path=Path(LEDGER),
-                    ) as pool,
+                    ) as opened,
                     trio.open_nursery() as waiting,
                 ):
+                    pool = opened
 
                     async def leave_when(wait: Callable[[], Awaitable[None]]) -> None:
                         await wait()
@@ -113,10 +130,10 @@ async def _run(settings: PoolSettings) -> int:
 
                     async def reload() -> None:
                         async for _ in next_hang_up:
-                            _replace_roster(pool, settings.url)
+                            _replace_roster(opened, settings.url)
 
                     waiting.start_soon(leave_when, stopping.wait)
-                    waiting.start_soon(leave_when, pool.wait_ended)
+                    waiting.start_soon(leave_when, opened.wait_ended)
                     waiting.start_soon(reload)
             except LedgerError as error:
                 ledger_error = error

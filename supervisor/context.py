@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import structlog
 import trio
 
 from supervisor.board import Claim
@@ -14,6 +16,8 @@ from supervisor.ledger import Ledger
 from supervisor.record import TaskInHand, WorkerRecord
 from supervisor.roster import Worker
 from supervisor.stop import Stop
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +39,22 @@ class WorkerContext:
     endpoint: Endpoint
     ledger: Ledger
     clock: DayClock
+    tells_tasks: bool = True
+    """Whether the log is told of each claim, submit and release. In one program with the board they stand there already."""
 
     @property
     def name(self) -> str:
         return self.worker.name
+
+    def tell_task(self, event: str, task_id: int, **details: object) -> None:
+        """Put into the log what becomes of a task; for debugging only where somebody else tells it."""
+        log.log(
+            logging.INFO if self.tells_tasks else logging.DEBUG,
+            event,
+            worker=self.name,
+            task_id=task_id,
+            **details,
+        )
 
     def told_to_leave(self) -> bool:
         return self.stop.is_requested or self.record.parked is not None

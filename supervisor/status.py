@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -70,12 +71,17 @@ class EndpointStatus:
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
     time: str
-    workers: tuple[WorkerStatus, ...]
-    endpoints: tuple[EndpointStatus, ...]
+    workers: tuple[WorkerStatus, ...] = ()
+    endpoints: tuple[EndpointStatus, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Objects, lists, texts, numbers and nulls."""
         return asdict(self)
+
+
+def snapshot_of(pool: PoolStatus) -> dict[str, Any]:
+    """What a pool that runs alone tells at its socket: in the form that a program with a board has too."""
+    return {"time": pool.time, "process": os.getpid(), "board": None, "pool": pool.as_json()}
 
 
 def worker_status(context: WorkerContext, *, state: State, is_draining: bool) -> WorkerStatus:

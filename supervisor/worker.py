@@ -117,7 +117,7 @@ class WorkerLoop:
         self._running += 1
         if why_not is None:
             self._calls.promise()
-        log.info("task_claimed", worker=self._context.name, task_id=claim.task_id)
+        self._context.tell_task("task_claimed", claim.task_id)
         task = TaskRun(self._context, board, model, self._calls, claim)
         tasks.start_soon(self._run_task, task, claim, lease, why_not)
 

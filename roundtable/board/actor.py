@@ -21,6 +21,7 @@ from roundtable.rules.agents import Agent, Directory
 from roundtable.rules.commands import Call, Command, Probe, RecordRefusal, ReplaceAgents, Sweep, UndoClaim
 from roundtable.rules.errors import INTERNAL_MESSAGE, STOPPED_MESSAGE, BoardError, Code
 from roundtable.rules.model import Now
+from roundtable.store.audit import Head
 from roundtable.store.execute import Executed, Executor, Outcome
 from roundtable.store.unit import BOARD
 
@@ -101,6 +102,11 @@ class Board:
     def trouble(self) -> str | None:
         """Why the board cannot write now, or None."""
         return self._executor.trouble
+
+    @property
+    def audit_head(self) -> Head:
+        """The end of the audit chain as it is on the disk."""
+        return self._executor.head
 
     async def ask(self, caller: Agent, tool: str, command: Command[R], arrived: Now | None = None) -> R:
         """Have the command carried out and return its reply.

@@ -75,6 +75,16 @@ class Waits:
     def __len__(self) -> int:
         return sum(map(len, self._by_agent.values()))
 
+    @property
+    def claimants(self) -> int:
+        """How many wait for a task."""
+        return len(self._claimants)
+
+    @property
+    def listeners(self) -> int:
+        """How many wait for news."""
+        return sum(map(len, self._listeners.values()))
+
     @contextmanager
     def claimant(self, agent: Agent) -> Iterator[Wait]:
         """A place in the line for tasks, kept until the block is left; what is offered to it then goes to the next."""

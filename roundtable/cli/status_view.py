@@ -75,10 +75,10 @@ def draw_status(snapshot: Values) -> RenderableType:
             Text(line, style="bold red" if line.startswith("TROUBLE") else "") for line in board_lines(board)
         ]
         parts += _lists(board, now)
-    if pool is not None:
+    if pool is not None and pool["workers"]:
         parts += ["", draw_workers(pool["workers"], now), "", draw_endpoints(pool["endpoints"], now)]
     else:
-        parts.append(Text("No worker pool runs in this program."))
+        parts.append(Text("No worker of a pool runs in this program."))
     return Group(*parts)
 
 
@@ -164,7 +164,7 @@ def draw_watch(
             shown = min(3, len(stuck["tasks"]))
             parts.append(draw_stuck(stuck, now, shown))
             rows = max(3, rows - shown - 2)
-    if pool is not None:
+    if pool is not None and pool["workers"]:
         parts += [draw_workers(pool["workers"], now), draw_endpoints(pool["endpoints"], now)]
     if events:
         parts.append(draw_events(events[-rows:]))
@@ -183,7 +183,9 @@ def draw_columns(board: Values, columns: Mapping[str, Sequence[Row]], rows: int)
             no_wrap=True,
         )
         cells.append(
-            Text("\n", no_wrap=True, overflow="ellipsis").join(_card(row) for row in columns.get(status, ())[:rows])
+            Text("\n", no_wrap=True, overflow="ellipsis").join(
+                _card(row) for row in columns.get(status, ())[:rows]
+            )
         )
     table.add_row(*cells)
     return table

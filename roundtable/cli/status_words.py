@@ -123,6 +123,7 @@ def board_lines(board: Values) -> list[str]:
 
 
 def heading(snapshot: Values) -> str:
-    where = snapshot.get("url")
-    words = f"Roundtable {in_one_line(str(snapshot['version']))}, process {snapshot['process']}"
-    return f"{words}, at {in_one_line(str(where))}" if where else f"{words}: the worker pool alone"
+    if snapshot.get("board") is None:
+        return f"Process {snapshot['process']}: a worker pool whose board runs elsewhere"
+    version, url = in_one_line(str(snapshot["version"])), in_one_line(str(snapshot["url"]))
+    return f"Roundtable {version}, process {snapshot['process']}, at {url}"

@@ -104,6 +104,7 @@ async def open_roundtable(
                 tokens=tokens,
                 keys=keys,
                 ledger_path=pool_ledger_path(settings.db_path),
+                tells_tasks=False,  # the board does
             )
         )
         pool_seats = PoolSeats(

@@ -28,7 +28,7 @@ from roundtable.cli.output import (
     say,
 )
 from roundtable.cli.running import Signals, run
-from roundtable.cli.settings import read_settings
+from roundtable.cli.settings import advise, read_settings
 from roundtable.cli.status import ask, why_not
 from roundtable.cli.status_view import as_text, draw_status, draw_watch
 from roundtable.cli.status_words import health_of, is_notable, state_of
@@ -65,7 +65,9 @@ class View(Protocol):
 
 
 @click.command("watch")
-@click.option("--json", "wants_json", is_flag=True, help="Print a line of JSON whenever something has changed.")
+@click.option(
+    "--json", "wants_json", is_flag=True, help="Print a line of JSON whenever something has changed."
+)
 def watch_command(wants_json: bool) -> None:
     """Watch the running program live: board, pool and what happens, until Ctrl-C. Elsewhere than on a terminal, in lines."""
     database = read_settings().db_path
@@ -99,9 +101,8 @@ async def watch(database: Path, first: dict[str, Any], wants_json: bool, signals
                 with Live(console=console, screen=True, auto_refresh=False) as live:
                     await _keep_looking(database, first, Screen(console, live))
     except* OutputError:
+        advise("the output cannot be written")
         code = EXIT_CONFIGURATION
-    if code:
-        fail(code, "the output cannot be written")
     return code
 
 
@@ -161,7 +162,11 @@ class JsonLines:
         self._last: dict[str, Any] | None = None
 
     def show(self, sight: Sight) -> None:
-        status = None if sight.notice else {name: value for name, value in sight.snapshot.items() if name != "time"}
+        status = (
+            None
+            if sight.notice
+            else {name: value for name, value in sight.snapshot.items() if name != "time"}
+        )
         told = {"status": status, "notice": sight.notice}
         if sight.news or told != self._last:
             self._last = told
@@ -199,8 +204,8 @@ class Lines:
             self._tell(f"worker {worker['name']}", state, state_of(worker, now), now)
         for endpoint in pool["endpoints"]:
             health = (endpoint["health"], endpoint["until"])
-            state = None if endpoint["health"] in {"well", "unknown"} else health
-            self._tell(f"endpoint {endpoint['base_url']}", state, health_of(endpoint, now), now)
+            trouble = None if endpoint["health"] in {"well", "unknown"} else health
+            self._tell(f"endpoint {endpoint['base_url']}", trouble, health_of(endpoint, now), now)
 
     def _tell(self, who: str, state: object, words: str, now: str) -> None:
         """If it is other than before: what is as usual is told only after something that was not."""

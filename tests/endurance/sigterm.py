@@ -164,7 +164,7 @@ def _phase(up: Program, model: Model) -> str:
         return "starting"
     if model.under_way:
         return "model call"
-    if up.count("task_claimed") > up.count("task_submitted"):
+    if up.count("claimed") > up.count("submitted"):
         return "claim or submit"
     return "idle" if model.pace in {"idle", "first run"} else "between tasks"
 
