@@ -19,6 +19,7 @@ from roundtable.rules.commands import (
     SubmitResult,
     UpdateTask,
 )
+from roundtable.rules.errors import Code
 from roundtable.rules.limits import RESULT_CHARS
 from roundtable.rules.model import Status, Verdict
 from roundtable.store import database
@@ -379,3 +380,20 @@ def test_long_texts_are_searched_to_their_end(store) -> None:
     store.ask(ANN, ClaimTask(1))
     store.ask(ANN, SubmitResult(1, "x " * (RESULT_CHARS // 2 - 2) + "end"))
     assert found(store, "end") == [1]
+
+
+def test_while_the_disk_cannot_be_written_a_query_finds_all_or_says_that_it_cannot(store) -> None:
+    create(store, title="early")
+    assert found(store, "early") == [1]
+    store.executor.db.execute("PRAGMA busy_timeout = 20")
+    other = sqlite3.connect(store.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert found(store, "early") == [1]
+    other.execute("ROLLBACK")
+    create(store, title="late")
+    other.execute("BEGIN IMMEDIATE")
+    assert store.refusal(LEAD, ListTasks(query="late")).code is Code.UNAVAILABLE
+    assert len(store.ask(LEAD, ListTasks())["tasks"]) == 2
+    other.execute("ROLLBACK")
+    other.close()
+    assert found(store, "late") == [2]
