@@ -214,7 +214,7 @@ async def test_a_pool_that_runs_alone_tells_how_it_stands_in_its_own_folder(tmp_
     assert not (tmp_path / "roundtable-pool.db.status").exists()
 
 
-@pytest.mark.spec("CLI-10", "CLI-16")
+@pytest.mark.spec("CLI-17")
 async def test_watch_without_a_terminal_prints_how_it_stands_and_then_a_line_for_whatever_happens(tmp_path):
     with trio.fail_after(PATIENCE_SECONDS):
         async with open_pool_of_three(tmp_path) as (up, tokens, url):
@@ -238,7 +238,7 @@ async def test_watch_without_a_terminal_prints_how_it_stands_and_then_a_line_for
     assert sum("task 4 on the board" in line for line in watch.out.lines) == 1, "told again after the restart"
 
 
-@pytest.mark.spec("CLI-8")
+@pytest.mark.spec("CLI-8", "CLI-17")
 async def test_watch_as_json_prints_a_line_whenever_something_has_changed(tmp_path):
     tokens = write_agents(tmp_path, lead="leader", anna="worker")
     with trio.fail_after(PATIENCE_SECONDS):
@@ -257,7 +257,7 @@ async def test_watch_as_json_prints_a_line_whenever_something_has_changed(tmp_pa
     assert all(one["notice"] is None for one in told)
 
 
-@pytest.mark.spec("CLI-16")
+@pytest.mark.spec("CLI-17")
 async def test_watch_ends_with_2_where_its_output_cannot_be_written(tmp_path):
     write_agents(tmp_path, lead="leader", anna="worker")
     with trio.fail_after(PATIENCE_SECONDS):
@@ -269,7 +269,7 @@ async def test_watch_ends_with_2_where_its_output_cannot_be_written(tmp_path):
     assert watch.err.text == "the output cannot be written\n"
 
 
-@pytest.mark.spec("CLI-10", "CLI-16")
+@pytest.mark.spec("CLI-17")
 @pytest.mark.parametrize("no_color", ["", "1"])
 async def test_on_a_terminal_watch_draws_the_board_in_columns_and_leaves_it_as_it_was(tmp_path, no_color):
     tokens = write_agents(tmp_path, lead="leader", anna="worker")
