@@ -71,9 +71,14 @@ def is_empty_wait(command: Command[Any], reply: Any) -> bool:
     return isinstance(command, commands.WaitForUpdates) and command.waits and updates.is_empty(command, reply)
 
 
+def names_task(call: Call[Any]) -> bool:
+    """Whether an agent's call is about one task, so that it may be its holder who is heard of."""
+    return call.task_id is not None and type(call.command) not in OWN
+
+
 def renew_lease(unit: Unit, call: Call[Any]) -> None:
     """A holder that is heard of keeps its claim: every call that names the task renews the lease, refused or not."""
-    if call.task_id is None or type(call.command) in OWN:
+    if call.task_id is None:
         return
     try:
         task = tasks.load(unit.db, call.task_id)

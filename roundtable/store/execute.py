@@ -23,7 +23,15 @@ from roundtable.rules.commands import Call
 from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, forbidden
 from roundtable.rules.model import Now
 from roundtable.store import audit, claims, tasks, upkeep
-from roundtable.store.dispatch import OWN, READS, after_refusal, carry_out, is_empty_wait, renew_lease
+from roundtable.store.dispatch import (
+    OWN,
+    READS,
+    after_refusal,
+    carry_out,
+    is_empty_wait,
+    names_task,
+    renew_lease,
+)
 from roundtable.store.errors import StoreError
 from roundtable.store.idempotency import Replay
 from roundtable.store.unit import BOARD, Limits, Presence, Ready, Told, Unit
@@ -183,7 +191,7 @@ class Executor:
             made = self._entry(call, outcome, now)
             if made is not None:
                 head = audit.append(self.db, head, made)
-            executed.outcomes.append(replace(outcome, is_recorded=made is not None))
+            executed.outcomes.append(outcome if made is not None else replace(outcome, is_recorded=False))
         if self.trouble is not None:
             # an empty transaction would not touch the disk, and would not tell whether it is back
             self.db.execute("UPDATE board SET probes = probes + 1")
@@ -216,16 +224,17 @@ class Executor:
             self._settle(executed, now)
         caller = self.directory.find(call.caller.name)
         if isinstance(command, commands.RecordRefusal):
-            if caller is not None and command.error is not None:
+            if caller is not None and command.error is not None and names_task(call):
                 unit = self._unit(caller, now)
                 self._in_savepoint(unit, executed, call, lambda: renew_lease(unit, call))
             return Outcome(error=command.error)
         if caller is None and type(command) not in OWN:
             return Outcome(error=forbidden(GONE_MESSAGE))
         unit = self._unit(caller or call.caller, now)
-        renewed = self._in_savepoint(unit, executed, call, lambda: renew_lease(unit, call))
-        if renewed.error is not None:
-            return renewed
+        if names_task(call):
+            renewed = self._in_savepoint(unit, executed, call, lambda: renew_lease(unit, call))
+            if renewed.error is not None:
+                return renewed
         outcome = self._in_savepoint(unit, executed, call, lambda: self._decide(unit, call))
         if isinstance(outcome.reply, Replay):
             return Outcome(outcome.reply.answer, is_replay=True)

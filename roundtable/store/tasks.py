@@ -102,7 +102,7 @@ def apply(unit: Unit, change: Change) -> None:
     """Write a decided change, with the attention that follows from it: the task, what hangs on it, the claim, history."""
     change = attention.completed(change, unit.directory)
     before, after, db = change.before, change.after, unit.db
-    was_ready = before is not None and is_ready(db, before.task_id)
+    was_ready = before is not None and before.status is Status.OPEN and is_ready(db, before.task_id)
     if before is None:
         _insert(db, after)
     else:
@@ -121,23 +121,32 @@ def apply(unit: Unit, change: Change) -> None:
     if before is not None and before.revision != after.revision:
         claims.supersede_ended(db, after.task_id)
     history.write(unit, change, last_holder)
-    if is_ready(db, after.task_id) and (not was_ready or before is None or _line(before) != _line(after)):
+    if (
+        after.status is Status.OPEN
+        and (not was_ready or before is None or _line(before) != _line(after))
+        and is_ready(db, after.task_id)
+    ):
         unit.ready.append(after.task_id)
 
 
 def ready(db: sqlite3.Connection, task_id: int) -> Ready | None:
     """The task if somebody could claim it now."""
-    row = db.execute(
-        "SELECT assigned_to, required_skill FROM tasks "
-        "WHERE task_id = ? AND status = 'open' AND needs_attention IS NULL AND open_dependencies = 0",
-        (task_id,),
-    ).fetchone()
+    row = _ready_line(db, task_id)
     return Ready(task_id, row[0], row[1], claims.cooling(db, task_id)) if row else None
 
 
 def is_ready(db: sqlite3.Connection, task_id: int) -> bool:
     """Whether somebody could claim the task now."""
-    return ready(db, task_id) is not None
+    return _ready_line(db, task_id) is not None
+
+
+def _ready_line(db: sqlite3.Connection, task_id: int) -> tuple[str | None, str | None] | None:
+    row: tuple[str | None, str | None] | None = db.execute(
+        "SELECT assigned_to, required_skill FROM tasks "
+        "WHERE task_id = ? AND status = 'open' AND needs_attention IS NULL AND open_dependencies = 0",
+        (task_id,),
+    ).fetchone()
+    return row
 
 
 def _line(task: Task) -> tuple[str | None, str | None]:
