@@ -140,7 +140,7 @@ async def test_workers_of_the_pool_stay_when_up_reads_agents_json_again(tmp_path
                 assert await up.ended(12) == 0
 
 
-@pytest.mark.spec("SUP-8", "CONF-11", "HTTP-12")
+@pytest.mark.spec("SUP-10", "CONF-11", "HTTP-12")
 async def test_the_roster_is_read_again_and_a_worker_that_is_off_it_ends_its_task_first(tmp_path) -> None:
     tokens = write_agents(tmp_path, lead="leader")
     answer_now = trio.Event()
