@@ -173,7 +173,7 @@ def draw_watch(
 
 def draw_columns(board: Values, columns: Mapping[str, Sequence[Row]], rows: int) -> Table:
     """A column for each status, the newest tasks on top."""
-    table = Table(expand=True, pad_edge=False)
+    table = Table(expand=True)
     counts = board.get("tasks", {})
     cells = []
     for status in Status:
