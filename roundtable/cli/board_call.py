@@ -7,6 +7,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 import httpx2
@@ -15,9 +16,12 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from roundtable.cli.answers import sentence_for
+from supervisor.bounded_body import read_body, without_framing
 from supervisor.text import in_one_line
 
 CALL_SECONDS: Final = 30.0
+REPLY_BYTES_MAX: Final = 4 << 20
+"""A reply of the board has 64 KiB, and one task's own bodies at the most a few hundred."""
 _SAID_CHARS: Final = 2_000
 
 
@@ -36,9 +40,14 @@ class Call(Protocol):
 
 
 @asynccontextmanager
-async def open_call(url: str, token: str, client: httpx2.AsyncClient | None = None) -> AsyncIterator[Call]:
+async def open_call(url: str, token: str, transport: BoardTransport | None = None) -> AsyncIterator[Call]:
     """The official SDK's client at the board at `url`, as the agent of this token."""
-    http = client or make_client(token)
+    http = httpx2.AsyncClient(
+        transport=transport or BoardTransport(),
+        headers={"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"},
+        trust_env=False,
+        timeout=CALL_SECONDS,
+    )
     async with http, Client(streamable_http_client(url, http_client=http)) as mcp:
 
         async def call(tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -54,13 +63,28 @@ async def open_call(url: str, token: str, client: httpx2.AsyncClient | None = No
         yield call
 
 
-def make_client(token: str) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(
-        headers={"Authorization": f"Bearer {token}"},
-        trust_env=False,
-        timeout=CALL_SECONDS,
-        verify=ssl.create_default_context(),
-    )
+class BoardTransport(httpx2.AsyncBaseTransport):
+    """Whole replies of bounded length. `refusal` is the last HTTP status that was one: the SDK tells none from another."""
+
+    def __init__(self) -> None:
+        self._inner = httpx2.AsyncHTTPTransport(
+            verify=ssl.create_default_context(), trust_env=False, retries=0
+        )
+        self.refusal: int | None = None
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._inner.handle_async_request(request)
+        if response.status_code >= HTTPStatus.BAD_REQUEST:
+            self.refusal = response.status_code
+        content = await read_body(response, max_bytes=REPLY_BYTES_MAX)
+        if content is None:
+            raise httpx2.RemoteProtocolError("the answer is longer than any of a board")
+        return httpx2.Response(
+            response.status_code, headers=without_framing(response.headers), content=content
+        )
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 def ask_board(url: str, token: str, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -69,21 +93,13 @@ def ask_board(url: str, token: str, tool: str, arguments: Mapping[str, Any]) -> 
 
 
 async def _ask(url: str, token: str, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    refusals: list[int] = []
-
-    async def note(response: httpx2.Response) -> None:
-        # The SDK makes one and the same error of every HTTP status, so it is looked at here.
-        if response.status_code >= 400:
-            refusals.append(response.status_code)
-
     # The SDK logs a traceback for an answer that is none; without a handler that would land on the terminal.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
-    client = make_client(token)
-    client.event_hooks = {"response": [note]}
+    transport = BoardTransport()
     answer: Mapping[str, Any] | None = None
     try:
         with trio.fail_after(CALL_SECONDS):
-            async with open_call(url, token, client) as call:
+            async with open_call(url, token, transport) as call:
                 answer = await call(tool, arguments)
     except Exception as error:  # the boundary of the SDK, whose own errors are many and come in groups
         causes = list(_causes(error))
@@ -91,8 +107,8 @@ async def _ask(url: str, token: str, tool: str, arguments: Mapping[str, Any]) ->
             if isinstance(cause, RefusedError):
                 raise cause from None
         if answer is None:
-            if refusals:
-                raise RefusedError(sentence_for(refusals[-1])) from None
+            if transport.refusal is not None:
+                raise RefusedError(sentence_for(transport.refusal)) from None
             raise UnreachableError(_sentence_for_causes(causes)) from None
     if answer is None:
         raise UnreachableError("it ended without an answer")

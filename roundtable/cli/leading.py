@@ -137,6 +137,8 @@ def _carry_out(tool: str, arguments: Mapping[str, Any], url: str | None, wants_j
             fail(EXIT_CONFIGURATION, f"{name} holds bytes that are not UTF-8")
     try:
         reply = ask_board(here.url, here.token, tool, given)
+        if not {"task_id", "status"} <= reply.keys():
+            raise UnreachableError("what answers there is no board")
     except RefusedError as refused:
         fail(EXIT_REFUSED, str(refused))
     except UnreachableError as error:
@@ -145,9 +147,7 @@ def _carry_out(tool: str, arguments: Mapping[str, Any], url: str | None, wants_j
             f"the board at {here.url} cannot be reached: {error} (`roundtable doctor` says more)",
         )
     with suppress(OutputError):  # it is done, whoever reads of it
-        say(
-            as_json(reply) if wants_json else f"Task {reply['task_id']} is {printable(str(reply['status']))}."
-        )
+        say(as_json(reply) if wants_json else printable(f"Task {reply['task_id']} is {reply['status']}."))
     if not wants_json and reply.get("notice"):
         advise(str(reply["notice"]))
 

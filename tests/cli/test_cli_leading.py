@@ -17,7 +17,7 @@ from click.testing import Result
 
 from tests.acceptance.programs import open_program, write_agents
 from tests.acceptance.seats import SdkSeat, sdk_seat
-from tests.supervisor.scripted_endpoint import answers, open_endpoint, response
+from tests.supervisor.scripted_endpoint import Request, Script, answers, open_endpoint, response
 
 PATIENCE_SECONDS = 60.0
 
@@ -165,18 +165,55 @@ async def test_where_no_server_answers_the_exit_code_is_3(
     assert "Traceback" not in done.stderr
 
 
+def mcp_server(result: object) -> Script:
+    """A server that speaks MCP and answers every tool with this."""
+
+    async def script(request: Request, stream: trio.SocketStream) -> None:
+        message = request.json
+        if "id" not in message:
+            await stream.send_all(response(202))
+            return
+        opening = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "other", "version": "1"},
+        }
+        known = {"initialize": opening, "tools/list": {"tools": []}, "tools/call": result}
+        reply: dict[str, object] = {"jsonrpc": "2.0", "id": message["id"]}
+        if message["method"] in known:
+            reply["result"] = known[message["method"]]
+        else:
+            reply["error"] = {"code": -32601, "message": "no \x1b[2J"}
+        await stream.send_all(response(200, json.dumps(reply).encode()))
+
+    return script
+
+
+def tool_result(content: object, *, is_error: bool = False) -> dict[str, object]:
+    return {"content": [], "structuredContent": content, "isError": is_error}
+
+
 @pytest.mark.spec("CLI-2")
 @pytest.mark.parametrize(
-    "reply",
+    ("script", "code"),
     [
-        response(200, b"<html>\x1b[2J</html>"),
-        response(200, b"{}"),
+        (answers(response(200, b"<html>\x1b[2J</html>")), 3),
+        (answers(response(200, b"{}")), 3),
+        (answers(response(200, b"x" * ((4 << 20) + 1))), 3),
+        (answers(response(302, location="https://elsewhere.example/")), 3),
+        (answers(response(500, b"\x1b[2J")), 1),
+        (answers(b"SSH-2.0-x\r\n\r\n"), 3),
+        (mcp_server(tool_result({})), 3),
+        (mcp_server(tool_result({"task_id": "\x1b[2J", "status": ["\x1b"]})), 0),
+        (mcp_server(tool_result({"error": "\x1b[2J"}, is_error=True)), 3),
+        (mcp_server(tool_result({"error": {"message": "\x1b[2J\nno"}}, is_error=True)), 1),
+        (mcp_server("nothing"), 3),
     ],
 )
-async def test_a_server_of_another_kind_is_no_board_and_no_traceback(folder, reply) -> None:
+async def test_a_server_of_another_kind_is_a_sentence_and_no_traceback(folder, script, code) -> None:
     with trio.fail_after(PATIENCE_SECONDS):
-        async with open_endpoint(answers(*[reply] * 5)) as endpoint:
+        async with open_endpoint(script) as endpoint:
             done = await Hand(ROUNDTABLE_TOKEN="t" * 30, ROUNDTABLE_URL=endpoint.url).do("cancel", "1", "r")
-    assert (done.exit_code, done.stdout) == (3, ""), done.stderr
-    assert "\x1b" not in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.exit_code == code, (done.stdout, done.stderr)
+    assert len((done.stdout + done.stderr).splitlines()) == 1
+    assert "\x1b" not in done.stdout + done.stderr
