@@ -20,7 +20,7 @@ from tests.clients.dialects import (
 )
 from tests.clients.installing import Workshop, version_of
 from tests.clients.library_clients import SCRIPTS
-from tests.clients.model import SERVER_NAME, Dialect, ScriptedModel, open_model
+from tests.clients.model import PLAYBOOK, SERVER_NAME, Dialect, ScriptedModel, open_model
 from tests.clients.story import faults_of
 from tests.clients.table import Table
 
@@ -39,6 +39,7 @@ class Seat:
     app: Sequence[str | Path]
     home: Path
     environment: Mapping[str, str]
+    prompt: str
 
     async def set_up(self, *arguments: str) -> None:
         """Run a command of the app that only changes its configuration."""
@@ -92,6 +93,8 @@ class App:
     connect: Connect
     environment: Mapping[str, str]
     """`{model}` stands for the address of the scripted model."""
+    command_for_playbook: str | None = None
+    """What a user types to put the app to work with the server's prompt, where that works without a window."""
 
     async def drive(self, workshop: Workshop, table: Table, folder: Path) -> Outcome:
         command, version = await self.install(workshop)
@@ -100,7 +103,9 @@ class App:
             more = {name: value.format(model=model.url) for name, value in self.environment.items()}
             more |= {"ROUNDTABLE_URL": table.url, "ROUNDTABLE_TOKEN": table.token} | _OFFLINE
             environment = environment_of(home, **more)
-            arguments = await self.connect(Seat(table, model, command, home, environment))
+            arguments = await self.connect(
+                Seat(table, model, command, home, environment, self.command_for_playbook or PROMPT)
+            )
             work = home / "work"
             work.mkdir()
             async with open_child([*command, *arguments], folder=work, environment=environment) as child:
@@ -109,6 +114,8 @@ class App:
                 code = child.process.returncode
                 (folder / "client.log").write_text(child.last_words(200_000))
             outcome = Outcome(version, model.seen.notes, faults_of(model.seen))
+            if self.command_for_playbook and f"its model is told the prompt {PLAYBOOK}" not in outcome.notes:
+                outcome.faults.append(f"{self.command_for_playbook} did not bring the prompt to the model")
             if code != 0:
                 outcome.faults.append(f"the app ended with {code}\n{child.last_words()}")
         return outcome
@@ -124,7 +131,7 @@ async def _connect_claude(seat: Seat) -> Sequence[str]:
     await seat.set_up("mcp", "add", *options, SERVER_NAME, seat.table.url, "--header", header)
     return [
         "-p",
-        PROMPT,
+        seat.prompt,
         "--allowedTools",
         f"mcp__{SERVER_NAME}",
         "--output-format",
@@ -155,7 +162,13 @@ async def _connect_codex(seat: Seat) -> Sequence[str]:
     )
     options = ["--bearer-token-env-var", "ROUNDTABLE_TOKEN"]
     await seat.set_up("mcp", "add", SERVER_NAME, "--url", seat.table.url, *options)
-    return ["exec", "--skip-git-repo-check", "--json", "--dangerously-bypass-approvals-and-sandbox", PROMPT]
+    return [
+        "exec",
+        "--skip-git-repo-check",
+        "--json",
+        "--dangerously-bypass-approvals-and-sandbox",
+        seat.prompt,
+    ]
 
 
 async def _connect_opencode(seat: Seat) -> Sequence[str]:
@@ -180,7 +193,7 @@ async def _connect_opencode(seat: Seat) -> Sequence[str]:
         "permission": "allow",
     }
     _write_json(seat.home / ".config" / "opencode" / "opencode.json", config)
-    return ["run", "--format", "json", PROMPT]
+    return ["run", "--format", "json", "--command", seat.prompt]
 
 
 async def _connect_gemini(seat: Seat) -> Sequence[str]:
@@ -194,7 +207,7 @@ async def _connect_gemini(seat: Seat) -> Sequence[str]:
     await _add_as_gemini_does(seat)
     return [
         "--prompt",
-        PROMPT,
+        seat.prompt,
         "--approval-mode",
         "yolo",
         "--model",
@@ -213,7 +226,7 @@ async def _connect_qwen(seat: Seat) -> Sequence[str]:
     }
     _write_json(seat.home / ".qwen" / "settings.json", settings)
     await _add_as_gemini_does(seat)
-    return ["--prompt", PROMPT, "--approval-mode", "yolo", "--output-format", "json"]
+    return ["--prompt", seat.prompt, "--approval-mode", "yolo", "--output-format", "json"]
 
 
 async def _add_as_gemini_does(seat: Seat) -> None:
@@ -230,11 +243,11 @@ def _write_json(path: Path, settings: Mapping[str, object]) -> None:
 async def _connect_copilot(seat: Seat) -> Sequence[str]:
     header = f"Authorization: Bearer {seat.table.token}"
     await seat.set_up("mcp", "add", "--transport", "http", "--header", header, SERVER_NAME, seat.table.url)
-    return ["--prompt", PROMPT, "--allow-all-tools", "--no-auto-update", "--disable-builtin-mcps"]
+    return ["--prompt", seat.prompt, "--allow-all-tools", "--no-auto-update", "--disable-builtin-mcps"]
 
 
 async def _connect_agents_library(seat: Seat) -> Sequence[str]:
-    return [PROMPT]
+    return [seat.prompt]
 
 
 _OFFLINE = {"HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1,localhost"}
@@ -255,6 +268,7 @@ APPS = (
         AnthropicMessages(),
         _connect_claude,
         _CLAUDE_ENVIRONMENT,
+        f"/mcp__{SERVER_NAME}__{PLAYBOOK}",
     ),
     App(
         "claude-2.1.197",  # the last that speaks only the older generation
@@ -264,6 +278,7 @@ APPS = (
         AnthropicMessages(),
         _connect_claude,
         _CLAUDE_ENVIRONMENT,
+        f"/mcp__{SERVER_NAME}__{PLAYBOOK}",
     ),
     App("codex", from_npm("codex", "@openai/codex", "bin/codex.js"), OpenAIResponses(), _connect_codex, {}),
     App(
@@ -278,6 +293,7 @@ APPS = (
             "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
             "OPENCODE_DISABLE_SHARE": "1",
         },
+        f"{SERVER_NAME}:{PLAYBOOK}",
     ),
     App(
         "gemini",
@@ -285,6 +301,7 @@ APPS = (
         GoogleGenerateContent(),
         _connect_gemini,
         {"GOOGLE_GEMINI_BASE_URL": "{model}", "GEMINI_API_KEY": NO_KEY, "GEMINI_CLI_TRUST_WORKSPACE": "true"},
+        f"/{PLAYBOOK}",
     ),
     App(
         "qwen",
@@ -292,6 +309,7 @@ APPS = (
         OpenAIChatWithBridge(),
         _connect_qwen,
         {"OPENAI_BASE_URL": "{model}/v1", "OPENAI_API_KEY": NO_KEY, "OPENAI_MODEL": "scripted"},
+        f"/{PLAYBOOK}",
     ),
     App(
         "copilot",

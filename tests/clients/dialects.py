@@ -18,11 +18,6 @@ FULL = f"mcp__{SERVER_NAME}__"
 BRIDGE = "tool_call"
 
 
-def put_off(messages: object) -> Sequence[str]:
-    """The tools of the board that are only named in what the model is told, not offered yet."""
-    return sorted(set(re.findall(rf"{FULL}\w+", json.dumps(messages))))
-
-
 class AnthropicMessages:
     path = "/v1/messages"
 
@@ -31,10 +26,9 @@ class AnthropicMessages:
         return {found: name for name in names if (found := bare(name))}
 
     def search(self, body: Mapping[str, Any]) -> Search | None:
-        names = put_off(body["messages"])
-        if not names or not any(tool.get("name") == "ToolSearch" for tool in body.get("tools") or []):
+        if not any(tool.get("name") == "ToolSearch" for tool in body.get("tools") or []):
             return None
-        return Search(0, "ToolSearch", {"query": "select:" + ",".join(names), "max_results": len(names)})
+        return Search(0, "ToolSearch", {"query": f"+{SERVER_NAME}", "max_results": 20})
 
     def results(self, body: Mapping[str, Any]) -> Sequence[tuple[str, Shown]]:
         blocks = [
@@ -193,7 +187,8 @@ class OpenAIChatWithBridge(OpenAIChat):
     def offered(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         if not any(tool["function"]["name"] == BRIDGE for tool in body.get("tools") or []):
             return {}
-        return {name.removeprefix(FULL): name for name in put_off(body["messages"])}
+        named = re.findall(rf"{FULL}\w+", json.dumps(body["messages"]))
+        return {name.removeprefix(FULL): name for name in named}
 
     def answer(self, body: Mapping[str, Any], turn: Turn) -> Response:
         if turn.tool:

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from roundtable.tools.playbooks import INSTRUCTIONS, PLAYBOOKS
 from tests.clients.loopback import open_http
 from tests.clients.story import BEFORE, STEPS, Seen, Shown
 from tests.clients.table import Table
@@ -25,6 +26,8 @@ SERVER_NAME = "roundtable"
 """What the apps are told to call the server."""
 
 
+PLAYBOOK = "work"
+"""The prompt of MCP that the server has for a worker."""
 CALL = "call_"
 """How the ids of the calls begin that belong to the story."""
 
@@ -105,6 +108,7 @@ class ScriptedModel:
         with self.log.open("a") as log:
             log.write(json.dumps(body) + "\n")
         offered = self.dialect.offered(body)
+        self._note_what_is_told(json.dumps(body, ensure_ascii=False))
         answers = self.dialect.results(body)
         results = [shown for call_id, shown in answers if call_id.startswith(CALL)]
         if not offered:
@@ -124,6 +128,17 @@ class ScriptedModel:
             self.seen.notes.append(f"{step.tool} was not offered when it was wanted")
             return self.dialect.answer(body, Turn(done))
         return self.dialect.answer(body, Turn(done, offered[step.tool], step.arguments))
+
+    def _note_what_is_told(self, body: str) -> None:
+        """The server's own words to the model, by how each of them begins."""
+        (playbook,) = (each.text for each in PLAYBOOKS if each.name == PLAYBOOK)
+        for name, words in (
+            ("the server's instructions", INSTRUCTIONS),
+            (f"the prompt {PLAYBOOK}", playbook),
+        ):
+            note = f"its model is told {name}"
+            if words.split(".")[0] in body and note not in self.seen.notes:
+                self.seen.notes.append(note)
 
 
 async def _elsewhere(request: Request) -> Response:
