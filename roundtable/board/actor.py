@@ -22,7 +22,8 @@ from roundtable.rules.commands import Call, Command, Probe, RecordRefusal, Repla
 from roundtable.rules.errors import INTERNAL_MESSAGE, STOPPED_MESSAGE, BoardError, Code
 from roundtable.rules.model import Now
 from roundtable.store.audit import Head
-from roundtable.store.execute import Executed, Executor, Outcome
+from roundtable.store.execute import Executor
+from roundtable.store.outcomes import Executed, Outcome
 from roundtable.store.unit import BOARD
 
 log = structlog.get_logger(__name__)
@@ -89,8 +90,8 @@ class Board:
         """Whether the board answers: why not, or None. Cancelled, it asked nothing."""
         try:
             await self.ask(BOARD, "readyz", Probe())
-        except BoardStopped as stopped:
-            return stopped.message
+        except BoardError as refused:
+            return self.trouble or refused.message
         return self.trouble
 
     def close_claims(self) -> None:

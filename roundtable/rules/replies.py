@@ -9,8 +9,10 @@ from typing_extensions import NotRequired, TypedDict
 
 
 class Held(TypedDict):
+    """A task that the caller holds; without its title where so many are held that the titles do not fit."""
+
     task_id: int
-    title: str
+    title: NotRequired[str]
     claim_id: str
     claimed_at: str
     lease_expires_at: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from roundtable.rules import replies
+from roundtable.rules.limits import PAGE_BYTES
 from roundtable.rules.model import Task
-from roundtable.rules.paging import texts_that_fit
+from roundtable.rules.paging import size_bytes, texts_that_fit
 from roundtable.store import claims, views
 from roundtable.store.unit import Unit
 
@@ -24,8 +25,10 @@ def brief(unit: Unit, task: Task) -> replies.Brief:
         (task.task_id,),
     ).fetchall()
     # what was sent back comes first: without it the same mistake is made again
+    titles_bytes = sum(size_bytes({"task_id": cause, "title": title}) for cause, title, _ in causes)
     fits = texts_that_fit(
-        [*(len(result) for result, _ in rounds), *(len(result or "") for *_, result in causes)]
+        [*(result for result, _ in rounds), *(result or "" for *_, result in causes)],
+        PAGE_BYTES - titles_bytes,
     )
     earlier: list[replies.EarlierResult] = []
     for (result, note), has_room in zip(rounds, fits, strict=False):

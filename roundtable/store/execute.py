@@ -28,13 +28,13 @@ from roundtable.store.dispatch import (
     READS,
     after_refusal,
     carry_out,
-    is_empty_wait,
     names_task,
     renew_lease,
 )
 from roundtable.store.errors import StoreError
 from roundtable.store.idempotency import Replay
-from roundtable.store.unit import BOARD, Limits, Presence, Ready, Told, Unit
+from roundtable.store.outcomes import Executed, Outcome, audit_entry
+from roundtable.store.unit import BOARD, Limits, Presence, Unit
 
 log = structlog.get_logger(__name__)
 
@@ -47,38 +47,6 @@ UNAVAILABLE_MESSAGE = (
     "The board cannot write to its disk now; nothing was changed. Reads work; try again later."
 )
 GONE_MESSAGE = "You are no longer one of this board's agents."
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one call: a reply, or the error that refused it.
-
-    `is_replay`: the first answer to its key, given again. `is_recorded`: there is an audit row of it.
-    """
-
-    reply: Any = None
-    error: BoardError | None = None
-    is_replay: bool = False
-    is_recorded: bool = True
-
-    def unwrap(self) -> Any:
-        """The reply. Raises the BoardError if the call was refused."""
-        if self.error is not None:
-            raise self.error
-        return self.reply
-
-
-@dataclass(frozen=True, slots=True)
-class Executed:
-    """A finished batch: an outcome for each call, events for the program's log, and whom it may wake.
-
-    `ready` are the tasks that can be claimed since; `concerned` the recipients that have news.
-    """
-
-    outcomes: list[Outcome]
-    told: list[Told] = field(default_factory=list)
-    ready: list[Ready] = field(default_factory=list)
-    concerned: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -106,8 +74,12 @@ class Executor:
     _owed: list[audit.Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        (self._board_id,) = self.db.execute("SELECT board_id FROM board").fetchone()
-        self.head = audit.read_head(self.db)
+        """Raises StoreError if the file cannot be read."""
+        try:
+            (self._board_id,) = self.db.execute("SELECT board_id FROM board").fetchone()
+            self.head = audit.read_head(self.db)
+        except sqlite3.Error as error:
+            raise StoreError(f"the database cannot be read: {error}") from error
         self._presence = Presence(self.db)
 
     def start(self, now: Now) -> None:
@@ -188,7 +160,7 @@ class Executor:
             if type(call.command) not in OWN:
                 self._presence.note(call.caller, call.arrived)
             outcome = self._one(call, executed, now)
-            made = self._entry(call, outcome, now)
+            made = audit_entry(call, outcome, now)
             if made is not None:
                 head = audit.append(self.db, head, made)
             executed.outcomes.append(outcome if made is not None else replace(outcome, is_recorded=False))
@@ -297,25 +269,13 @@ class Executor:
                 outcome = self._outcome(call, lambda: self._decide(unit, call))
             except sqlite3.DatabaseError:
                 log.warning("read_failed", tool=call.tool)
-        entry = self._entry(call, outcome, now)
+        entry = audit_entry(call, outcome, now)
         if entry is not None:
             if len(self._owed) < OWED_ROWS_MAX:
                 self._owed.append(entry)
             else:
                 log.error("audit_row_lost", tool=call.tool, agent=call.caller.name)
         return replace(outcome, is_recorded=entry is not None)
-
-    def _entry(self, call: Call[Any], outcome: Outcome, now: Now) -> audit.Entry | None:
-        command = call.command
-        if type(command) in OWN or (outcome.error is None and is_empty_wait(command, outcome.reply)):
-            return None
-        word = outcome.error.code.value if outcome.error else "ok"
-        if isinstance(command, commands.RecordRefusal) and command.error is None:
-            word = "gone"
-        duration_ms = max(0, now.board_ms - call.arrived.board_ms)
-        return audit.Entry(
-            call.arrived.text, call.caller.name, call.tool, call.task_id, word, duration_ms, call.empty_waits
-        )
 
     def _unit(self, caller: Agent, now: Now, *, writable: bool = True) -> Unit:
         return Unit(

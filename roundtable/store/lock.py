@@ -1,7 +1,8 @@
-"""One owner process per database file, by a lock that dies with the process.
+"""One owner process per database file, by locks that die with the process.
 
-The lock is a file of its own beside the database: closing any descriptor of the database file itself would drop
-the locks that SQLite holds on it.
+One lock is a file of its own beside the database, which says who holds it. Whoever removes that file, or comes to the
+database by another name of it, meets the second: a lock on the database file itself. On Linux that one is apart from
+the byte ranges that SQLite locks; elsewhere the two could meet, and the first has to do.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import fcntl
 import os
 import re
 import socket
+import sys
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -26,27 +28,30 @@ class OwnerLock:
 
     def __init__(self, database: Path) -> None:
         self.path = _lock_path(database)
+        self._fd = _open_lock_file(self.path)
+        self._database_fd: int | None = None
         try:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise StoreError(f"cannot create the lock file {self.path}: {error.strerror}") from error
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.pread(self._fd, 200, 0).decode(errors="replace").strip()
-            os.close(self._fd)
-            if error.errno not in {errno.EAGAIN, errno.EACCES}:
-                raise StoreError(f"cannot lock {self.path}: {error.strerror}") from error
-            raise StoreError(
-                f"{database} is already served by {holder or 'another process'}; "
-                "stop that one first, or choose another ROUNDTABLE_DB_PATH"
-            ) from error
+            _take(self._fd, database, self.path)
+            if sys.platform == "linux":
+                self._database_fd = _open_database_file(database)
+                _take(self._database_fd, database, self.path)
+        except BaseException:
+            self._close()
+            raise
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Give the database up. The file stays, empty: removing it would let two processes lock two files of one name."""
+        """Give the database up, which must be closed by now: closing a descriptor of it drops what SQLite has locked.
+
+        The lock file stays, empty: removing it would let two processes lock two files of one name.
+        """
         os.ftruncate(self._fd, 0)
+        self._close()
+
+    def _close(self) -> None:
+        if self._database_fd is not None:
+            os.close(self._database_fd)
         os.close(self._fd)
 
     def __enter__(self) -> OwnerLock:
@@ -56,6 +61,43 @@ class OwnerLock:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _open_lock_file(path: Path) -> int:
+    """The lock file, made if need be. Never a link, nor a file that somebody else keeps there: it will be written over."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+        raise StoreError(f"cannot use the lock file {path}: {reason}") from error
+    said = os.pread(descriptor, 400, 0).decode(errors="replace")
+    if said and not _SAID.fullmatch(said):
+        os.close(descriptor)
+        raise StoreError(f"cannot use the lock file {path}: it holds something else; move it away")
+    return descriptor
+
+
+def _open_database_file(database: Path) -> int:
+    try:
+        return os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"cannot open the database {database}: {error.strerror}") from error
+
+
+def _take(descriptor: int, database: Path, lock_file: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in {errno.EAGAIN, errno.EACCES}:
+            raise StoreError(f"cannot lock {database}: {error.strerror}") from error
+        try:
+            holder = lock_file.read_text("utf-8", errors="replace").strip()
+        except OSError:
+            holder = ""
+        raise StoreError(
+            f"{database} is already served by {holder or 'another process'}; "
+            "stop that one first, or choose another ROUNDTABLE_DB_PATH"
+        ) from error
 
 
 def find_owner(database: Path) -> int | None:

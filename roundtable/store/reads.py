@@ -28,21 +28,25 @@ def who_am_i(unit: Unit, command: commands.WhoAmI) -> replies.WhoAmI:
         "WHERE c.agent = ? AND c.ended_at IS NULL ORDER BY t.task_id",
         (unit.caller.name,),
     )
+    tasks_held: list[replies.Held] = [
+        {
+            "task_id": task_id,
+            "title": title,
+            "claim_id": claim_id,
+            "claimed_at": claimed_at,
+            "lease_expires_at": claims.expires_at(unit.db, claim_id, unit.now),
+        }
+        for task_id, title, claim_id, claimed_at in held
+    ]
+    if sum(map(size_bytes, tasks_held)) > PAGE_BYTES - size_bytes(list(unit.caller.skills)):
+        for one in tasks_held:
+            del one["title"]  # rather a hundred claims without titles than some of them not told
     return {
         "name": unit.caller.name,
         "role": unit.caller.role.value,
         "skills": list(unit.caller.skills),
         "limits": bounds,
-        "tasks": [
-            {
-                "task_id": task_id,
-                "title": title,
-                "claim_id": claim_id,
-                "claimed_at": claimed_at,
-                "lease_expires_at": claims.expires_at(unit.db, claim_id, unit.now),
-            }
-            for task_id, title, claim_id, claimed_at in held
-        ],
+        "tasks": tasks_held,
     }
 
 
@@ -71,7 +75,7 @@ def get_task(unit: Unit, command: commands.GetTask) -> replies.WholeTask:
         before = cursor.decode(command.message_cursor, unit.board_id, "messages")
     if holds(task, unit.caller) and unit.writable:
         claims.note_read(unit.db, task)
-    dependencies = [_dependency_row(unit, cause) for cause in task.depends_on]
+    dependencies = _dependency_rows(unit, task)
     # one reply holds both
     room_bytes = PAGE_BYTES - sum(map(size_bytes, dependencies))
     page, more = fill(_messages(unit, command.task_id, before), PAGE_ROWS_MAX, room_bytes)
@@ -87,6 +91,24 @@ def get_task(unit: Unit, command: commands.GetTask) -> replies.WholeTask:
     if more:
         answer["message_cursor"] = cursor.encode(unit.board_id, "messages", page[-1]["message_id"])
     return answer
+
+
+def _dependency_rows(unit: Unit, task: Task) -> list[replies.Row]:
+    """What the task waits for; without what a row may lack, where all of it would not fit into one reply."""
+    rows = [_dependency_row(unit, cause) for cause in task.depends_on]
+    if sum(map(size_bytes, rows)) <= PAGE_BYTES:
+        return rows
+    return [
+        {
+            "task_id": row["task_id"],
+            "title": row["title"],
+            "status": row["status"],
+            "priority": row["priority"],
+            "attempt": row["attempt"],
+            "updated_at": row["updated_at"],
+        }
+        for row in rows
+    ]
 
 
 def _why_not_claimable(unit: Unit, task: Task) -> str | None:

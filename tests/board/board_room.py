@@ -36,6 +36,7 @@ class FakeExecutor:
         self.batches: list[list[Any]] = []
         self.fail_with: BaseException | None = None
         self.trouble: str | None = None
+        self.refusal: BoardError | None = None
         self.accepts_claims = True
         self.empty_waits: Counter[str] = Counter()
         self.limits = Limits(5, 60)
@@ -48,6 +49,8 @@ class FakeExecutor:
             error, self.fail_with = self.fail_with, None
             raise error
         self.batches.append(list(batch))
+        if self.refusal is not None:
+            return Executed([Outcome(error=self.refusal) for _ in batch])
         return Executed([outcome_of(call.command) for call in batch], [])
 
     @property

@@ -104,7 +104,7 @@ async def test_the_row_of_a_caller_that_had_gone_is_on_the_disk(tmp_path, gate, 
         await queued.ended.wait()
         gate.open()
     assert rows(tmp_path / "b.db", AUDIT) == [
-        ("lead", "create_task", None, "ok"),
+        ("lead", "create_task", 1, "ok"),
         (ANN.name, "claim_task", 1, "gone"),
     ]
     assert rows(tmp_path / "b.db", "SELECT status FROM tasks") == [("open",)]
@@ -154,7 +154,7 @@ async def test_a_command_that_was_taken_commits_and_its_cancelled_caller_gets_th
     assert taken.reply == {"task_id": 1, "status": "open"}
     assert not taken.cancelled
     assert rows(tmp_path / "b.db", "SELECT title FROM tasks") == [("T",)]
-    assert rows(tmp_path / "b.db", AUDIT) == [("lead", "create_task", None, "ok")]
+    assert rows(tmp_path / "b.db", AUDIT) == [("lead", "create_task", 1, "ok")]
 
 
 @pytest.mark.spec("BOARD-3")
@@ -383,6 +383,16 @@ async def test_the_boards_trouble_is_its_executors(executor) -> None:
         assert board.trouble is None
         executor.trouble = "full"
         assert board.trouble == "full"
+
+
+@pytest.mark.spec("HTTP-6", "BOARD-8")
+async def test_a_probe_tells_the_trouble_and_nothing_while_there_is_none(executor) -> None:
+    async with open_board(executor, still_clock, Gate(is_open=True).run) as board:
+        assert await board.probe() is None
+        executor.refusal = BoardError(Code.UNAVAILABLE, "The board cannot write.")
+        assert await board.probe() == "The board cannot write."
+        executor.trouble = "the disk is full"
+        assert await board.probe() == "the disk is full"
 
 
 @pytest.mark.spec("ARCH-4")

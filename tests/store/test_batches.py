@@ -122,7 +122,7 @@ def test_every_call_has_one_row_in_order_refused_ones_too(store) -> None:
     )
     store.run(store.call(ANN, WhoAmI()))
     assert store.rows("SELECT audit_id, agent, tool, task_id, outcome FROM audit_log") == [
-        (1, "lead", "create_task", None, "ok"),
+        (1, "lead", "create_task", 1, "ok"),
         (2, "ann", "create_task", None, "forbidden"),
         (3, "bob", "get_task", 77, "not_found"),
         (4, "ann", "get_task", 5, "invalid"),
