@@ -56,6 +56,8 @@ async def open_child(
     )
     child = Child(process, Output(), Output())
     failure: BaseException | None = None
+    if process.stdout is None or process.stderr is None:
+        raise AssertionError("both are pipes")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(child.out.read, process.stdout)
         nursery.start_soon(child.err.read, process.stderr)

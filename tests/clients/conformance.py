@@ -82,7 +82,16 @@ async def drive(workshop: Workshop, table: Table, folder: Path) -> Outcome:
     async def run(name: str, url: str, *options: str) -> Mapping[str, list[str]]:
         """What went wrong in each scenario."""
         results = folder / name
-        argv = [node, modules / PACKAGE / "dist/index.js", "server", "--url", url, "-o", results, *options]
+        argv: list[str | Path] = [
+            node,
+            modules / PACKAGE / "dist/index.js",
+            "server",
+            "--url",
+            url,
+            "-o",
+            results,
+            *options,
+        ]
         async with open_child(argv, folder=folder, environment=environment) as child:
             with trio.fail_after(SUITE_SECONDS):
                 await child.process.wait()

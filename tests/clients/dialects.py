@@ -78,7 +78,7 @@ class AnthropicMessages:
         return events(*((each["type"], each) for each in data))
 
 
-@dataclass(frozen=True)
+@dataclass
 class OpenAIResponses:
     prefixes: Sequence[str] = PREFIXES
     path: str = "/v1/responses"

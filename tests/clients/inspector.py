@@ -22,7 +22,12 @@ async def prepare(workshop: Workshop) -> Path:
 
 async def drive(workshop: Workshop, table: Table, folder: Path) -> Outcome:
     modules, node = await prepare(workshop), await workshop.node()
-    command = [node, modules / PACKAGE / "clients/launcher/build/index.js", "--cli", table.url]
+    command: list[str | Path] = [
+        node,
+        modules / PACKAGE / "clients/launcher/build/index.js",
+        "--cli",
+        table.url,
+    ]
     command += ["--transport", "http", "--header", f"Authorization: Bearer {table.token}", "--method"]
     environment = environment_of(folder / "home")
     outcome, seen = Outcome(version_of(modules, PACKAGE)), Seen()

@@ -57,7 +57,7 @@ class Workshop:
             place.mkdir(parents=True)
             (place / "package.json").write_text('{"private": true}\n')
             npm = node.parents[1] / "lib/node_modules/npm/bin/npm-cli.js"
-            options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"]
+            options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--logs-max=0"]
             await self._run([node, npm, "install", *options, *requirements], "npm", place)
             for script in scripts:
                 path = place / "node_modules" / script

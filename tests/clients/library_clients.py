@@ -47,7 +47,7 @@ class Library:
         modules = await workshop.packages(self._place, requirements)
         for name in (self.script, "telling.mjs"):  # Node looks for packages beside the script
             shutil.copy(SCRIPTS / name, modules.parent)
-        command = [await workshop.node(), modules.parent / self.script, *self.arguments]
+        command: list[str | Path] = [await workshop.node(), modules.parent / self.script, *self.arguments]
         return command, version_of(modules, self.package)
 
     async def drive(self, workshop: Workshop, table: Table, folder: Path) -> Outcome:

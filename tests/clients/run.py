@@ -21,7 +21,7 @@ from pathlib import Path
 
 import trio
 
-from tests.clients.apps import APPS
+from tests.clients.app_catalogue import APPS
 from tests.clients.client import Client, Outcome
 from tests.clients.conformance import CONFORMANCE
 from tests.clients.inspector import INSPECTOR
