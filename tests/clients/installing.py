@@ -57,7 +57,7 @@ class Workshop:
             place.mkdir(parents=True)
             (place / "package.json").write_text('{"private": true}\n')
             npm = node.parents[1] / "lib/node_modules/npm/bin/npm-cli.js"
-            options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--logs-max=0"]
+            options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"]
             await self._run([node, npm, "install", *options, *requirements], "npm", place)
             for script in scripts:
                 path = place / "node_modules" / script
@@ -85,7 +85,7 @@ class Workshop:
                 argv, folder=folder or self.folder, environment=environment, seconds=INSTALLING_SECONDS
             )
         except (ChildFailedError, OSError) as error:
-            raise MissingError(f"cannot be installed here ({what}): {_last_line(str(error))}") from error
+            raise MissingError(f"cannot be installed here ({what}): {_reason(str(error))}") from error
         return child.out.text
 
 
@@ -103,6 +103,8 @@ def _mark_made(place: Path, requirements: Sequence[str]) -> None:
     (place / "made.json").write_text(json.dumps(list(requirements)))
 
 
-def _last_line(text: str) -> str:
+def _reason(text: str) -> str:
+    """npm says why first and pip last, each in one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "no reason given"
+    said_by_npm = [line for line in lines if line.startswith("npm error ") and "error code " not in line]
+    return (said_by_npm or lines[-1:] or ["no reason given"])[0][:300]
