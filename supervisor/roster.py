@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -29,6 +30,7 @@ from supervisor.text import in_one_line
 
 DEFAULT_BOARD_URL: Final = "http://127.0.0.1:8000/mcp"
 
+_LOOKS_LIKE_A_FIELD = re.compile(r"[a-z_]{1,40}")
 _SECRET_FIELDS = frozenset({"api_key", "apikey", "key", "token", "secret", "password", "authorization"})
 
 
@@ -94,9 +96,7 @@ def parse_roster(text: str) -> Roster:
     except RecursionError:
         raise RosterError(["is not TOML: nested too deep"]) from None
     problems: list[str] = [
-        f"{in_one_line(name)}: no such table"
-        for name in document
-        if name not in {"workers", "defaults", "pool"}
+        f"{_named(name)}: no such table" for name in document if name not in {"workers", "defaults", "pool"}
     ]
     pool = _checked(_PoolTable, document.get("pool", {}), "pool", problems)
     defaults = document.get("defaults", {})
@@ -206,9 +206,15 @@ def _checked(
         return None
 
 
+def _named(unknown: str) -> str:
+    """An unknown name as it may be told: a slip of the pen. Anything else could be a key that was put in its place."""
+    return unknown if _LOOKS_LIKE_A_FIELD.fullmatch(unknown) else "(a name that is not shown)"
+
+
 def _described(error: ValidationError, place: str, reported: Collection[str]) -> Iterator[str]:
     for detail in error.errors(include_input=False, include_context=False, include_url=False):
-        path = in_one_line(".".join(str(part) for part in detail["loc"]))
+        path = ".".join(str(part) for part in detail["loc"])
+        path = _named(path) if detail["type"] == "extra_forbidden" else in_one_line(path)
         field = str(detail["loc"][0])
         if detail["type"] == "missing" and field in reported:
             continue

@@ -75,7 +75,13 @@ def write_configuration(settings: Settings, mint: Callable[[], str] = new_token)
 
 
 def describe(written: Written, settings: Settings) -> str:
-    """For people: what was made, and the commands that connect each new agent, with each token once."""
+    """For people: what was made, the commands that connect each new agent, with each token once, and what to do next."""
+    text = describe_files(written, settings)
+    return f"{text}\n\nThen start the board: roundtable up" if written.agents else text
+
+
+def describe_files(written: Written, settings: Settings) -> str:
+    """The same without what to do next."""
     lines = [
         _file_line(settings.agents_config, written.agents_path, "the agents, readable by you alone"),
         _file_line(settings.workers_config, written.workers_path, "a sample roster with comments"),
@@ -84,8 +90,8 @@ def describe(written: Written, settings: Settings) -> str:
         lines += ["", "Each token is shown here and never again. In a terminal of the agent's own:"]
     for new in written.agents:
         lines += ["", *agent_lines(new.agent, new.token, board_url(settings))]
-    if written.agents:
-        lines += ["", *_notes(settings)]
+    if written.agents and (notes := _notes(settings)):
+        lines += ["", *notes]
     return "\n".join(lines)
 
 
@@ -162,7 +168,7 @@ def _file_line(path: Path, made: Path | None, what: str) -> str:
 
 
 def _notes(settings: Settings) -> list[str]:
-    notes = ["Then start the board: roundtable up"]
+    notes = []
     if not settings.port:
         notes.append("PORT above is the one that `roundtable up` prints: ROUNDTABLE_PORT is 0.")
     if is_wildcard(settings.host):

@@ -13,7 +13,7 @@ import click
 import structlog
 import trio
 
-from roundtable.cli.init import Written, describe, initialise
+from roundtable.cli.init import Written, describe_files, initialise
 from roundtable.cli.reloading import Keys, PoolSeats, Seats, keep_reloading
 from roundtable.cli.running import Signals, run
 from roundtable.cli.serve import announce, start_settings, warn
@@ -62,7 +62,7 @@ async def up(signals: Signals) -> int:
             f"{len(file.agents)} agents, {len(roster.workers)} pool workers",
         )
         if not roster.workers:
-            log.info("no_pool_workers", advice=f"the roster {settings.workers_config} names none")
+            log.info("no_pool_workers", advice=_why_no_workers(settings))
         await signals.stop.wait()
         nursery.cancel_scope.cancel()
     return 0
@@ -117,8 +117,13 @@ async def open_roundtable(
             server.board.close_claims()
 
 
+def _why_no_workers(settings: Settings) -> str:
+    what = "names none" if settings.workers_config.exists() else "is not there"
+    return f"the roster {settings.workers_config} {what}"
+
+
 def _first_words(written: Written, settings: Settings) -> str:
-    return f"There is no configuration here yet, so `roundtable init` runs first.\n\n{describe(written, settings)}"
+    return f"There is no configuration here yet, so `roundtable init` runs first.\n\n{describe_files(written, settings)}\n"
 
 
 def _read_roster(settings: Settings) -> tuple[Roster, Keys]:

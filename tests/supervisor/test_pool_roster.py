@@ -304,3 +304,10 @@ def test_two_workers_with_one_token_are_refused():
     other = WITH_KEY.replace('"far"', '"other"').replace("FAR_TOKEN", "OTHER_TOKEN")
     with pytest.raises(RosterError, match=r'worker "other": has the same token as "far"'):
         read_tokens(parse_roster(WITH_KEY + other), {"FAR_TOKEN": "t" * 30, "OTHER_TOKEN": "t" * 30})
+
+
+@pytest.mark.parametrize("key", ["sk-abcDEF123456", "AKIA0000EXAMPLE", "k" * 41])
+def test_a_key_that_was_put_where_a_name_belongs_is_not_told(key: str) -> None:
+    problems = problems_of(f'"{key}" = "x"\n{MINIMAL}"{key}" = 1\n')
+    assert len(problems) == 2
+    assert key not in " ".join(problems)
