@@ -7,16 +7,27 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import structlog
 import trio
 
+from supervisor.clock import DayClock
 from supervisor.fields import ConfigurationError
+from supervisor.ledger import LedgerError
 from supervisor.logs import configure_logging
-from supervisor.pool import open_pool
-from supervisor.settings import PoolSettings, read_environment, read_log_settings, read_pool_settings
+from supervisor.pool import Pool, open_pool
+from supervisor.settings import (
+    LEDGER,
+    PoolSettings,
+    read_environment,
+    read_log_settings,
+    read_pool_settings,
+)
+from supervisor.status import PoolStatus, snapshot_of
+from supervisor.status_socket import open_status_socket
 
 EXIT_FINE, EXIT_NOTHING_TO_DO, EXIT_WRONG_CONFIGURATION = 0, 1, 2
 
@@ -31,19 +42,30 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         epilog="Reads config/workers.toml (ROUNDTABLE_WORKERS_CONFIG), where each worker names its token_env; without "
         "that file runs one worker from ROUNDTABLE_URL, ROUNDTABLE_TOKEN, WORKER_MODEL_BASE_URL, WORKER_MODEL_NAME, "
         "WORKER_API_KEY, WORKER_MAX_TASKS_PER_HOUR, WORKER_MODEL_TIMEOUT, WORKER_COOLDOWN_SECONDS, "
-        "WORKER_MAX_FAILURES and WORKER_POLL_INTERVAL, from the environment or .env.",
+        "WORKER_MAX_FAILURES and WORKER_POLL_INTERVAL, from the environment or .env. Keeps what the workers have used up "
+        f"in {LEDGER}, in the folder where it is started. SIGHUP makes it read all of this again.",
     )
     parser.parse_args(arguments)
     try:
-        environment = read_environment(os.environ, Path(".env"))
-        logs = read_log_settings(environment)
-        settings = read_pool_settings(environment, Path())
+        logs = read_log_settings(read_environment(os.environ, Path(".env")))
+        settings = _read_settings()
     except ConfigurationError as error:
         sys.exit(_wrong(error.problems))
-    except OSError as error:
-        sys.exit(_wrong([f"{error.filename}: {error.strerror}"]))
     configure_logging(logs.format, logs.level)
-    sys.exit(trio.run(_run, settings))
+    # What the receiver puts back when it closes: a late SIGHUP must not turn a clean end into a death.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        sys.exit(trio.run(_run, settings))
+    except LedgerError as error:
+        sys.exit(_wrong(error.problems))
+
+
+def _read_settings() -> PoolSettings:
+    """Raises ConfigurationError."""
+    try:
+        return read_pool_settings(read_environment(os.environ, Path(".env")), Path())
+    except OSError as error:
+        raise ConfigurationError([f"{error.filename}: {error.strerror}"]) from None
 
 
 def _wrong(problems: list[str] | tuple[str, ...]) -> int:
@@ -53,13 +75,22 @@ def _wrong(problems: list[str] | tuple[str, ...]) -> int:
 
 
 async def _run(settings: PoolSettings) -> int:
-    """The first signal drains the pool; a second one ends the process at once, whatever is still claimed."""
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    """The first signal drains the pool; a second one ends the process at once, whatever is still claimed.
+
+    Raises LedgerError.
+    """
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        stopping = trio.Event()
+        ledger_error: LedgerError | None = None
         async with trio.open_nursery() as nursery:
-            stopping = trio.Event()
+            hang_ups, next_hang_up = trio.open_memory_channel[None](1)
 
             async def obey_signals() -> None:
                 async for number in signals:
+                    if number == signal.SIGHUP:
+                        with suppress(trio.WouldBlock):  # Those that come together are one.
+                            hang_ups.send_nowait(None)
+                        continue
                     if stopping.is_set():
                         os._exit(128 + number)
                     log.info("pool_stopping", signal=signal.Signals(number).name)
@@ -71,25 +102,64 @@ async def _run(settings: PoolSettings) -> int:
                 workers=[worker.name for worker in settings.roster.workers],
                 source=settings.source,
             )
-            async with (
-                open_pool(
-                    settings.roster, url=settings.url, tokens=settings.tokens, keys=settings.keys
-                ) as pool,
-                trio.open_nursery() as waiting,
-            ):
+            pool: Pool | None = None
 
-                async def leave_when(wait: Callable[[], Awaitable[None]]) -> None:
-                    await wait()
-                    waiting.cancel_scope.cancel()
+            async def snapshot() -> dict[str, Any]:
+                # Nothing to tell yet, or how the pool is or ends.
+                status = PoolStatus(DayClock().text(trio.current_time())) if pool is None else pool.status()
+                return snapshot_of(status)
 
-                waiting.start_soon(leave_when, stopping.wait)
-                waiting.start_soon(leave_when, pool.wait_ended)
+            try:
+                async with (
+                    # Outside the pool, so that it tells how the pool drains.
+                    open_status_socket(Path(LEDGER), snapshot),
+                    open_pool(
+                        settings.roster,
+                        url=settings.url,
+                        tokens=settings.tokens,
+                        keys=settings.keys,
+                        ledger_path=Path(LEDGER),
+                    ) as opened,
+                    trio.open_nursery() as waiting,
+                ):
+                    pool = opened
+
+                    async def leave_when(wait: Callable[[], Awaitable[None]]) -> None:
+                        await wait()
+                        waiting.cancel_scope.cancel()
+
+                    async def reload() -> None:
+                        async for _ in next_hang_up:
+                            _replace_roster(opened, settings.url)
+
+                    waiting.start_soon(leave_when, stopping.wait)
+                    waiting.start_soon(leave_when, opened.wait_ended)
+                    waiting.start_soon(reload)
+            except LedgerError as error:
+                ledger_error = error
             nursery.cancel_scope.cancel()
+        if ledger_error is not None:
+            raise ledger_error
     if stopping.is_set():
         log.info("pool_stopped")
         return EXIT_FINE
     log.error("all_workers_parked")
     return EXIT_NOTHING_TO_DO
+
+
+def _replace_roster(pool: Pool, url: str) -> None:
+    """Work by what the owner has written since. What is wrong is told, and changes nothing."""
+    try:
+        settings = _read_settings()
+    except ConfigurationError as error:
+        for problem in error.problems:
+            log.error("roster_refused", problem=problem)
+        return
+    if settings.url != url:
+        log.error("roster_refused", problem="the board's url has changed, which takes a restart")
+        return
+    pool.replace_roster(settings.roster, settings.tokens, settings.keys)
+    log.info("roster_replaced", workers=[worker.name for worker in settings.roster.workers])
 
 
 if __name__ == "__main__":

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 import trio
@@ -15,6 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from pydantic import SecretStr, ValidationError
 
+from supervisor.board import BoardClient, Claim, Held, Identity, Renewal, TaskState
 from supervisor.board_errors import (
     BoardAwayError,
     BoardBusyError,
@@ -24,7 +24,7 @@ from supervisor.board_errors import (
     ClaimLostError,
     WorkerRefusedError,
 )
-from supervisor.board_shapes import Claim, Shape, WhoAmI, WholeTask, Written
+from supervisor.board_shapes import ClaimAnswer, Renewed, Shape, WhoAmI, WholeTask, Written
 from supervisor.board_transport import DOOR_ERROR, open_board_http
 from supervisor.limits import BOARD_CALL_SECONDS, BOARD_RATE_WAIT_MAX_SECONDS, REASON_CHARS
 from supervisor.prompt import Brief, Dependency, Earlier
@@ -37,53 +37,6 @@ _REFUSED_WORKER: Final = {
     403: "the board forbids this worker the way in (403)",
     421: "the board does not answer under this host name (421); the owner sets ROUNDTABLE_ALLOWED_HOSTS",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who the board takes the caller for, and the ids of the tasks that it holds."""
-
-    name: str
-    role: str
-    held: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskState:
-    """What a worker needs to know of a task it is unsure about."""
-
-    status: str
-    assignee: str | None
-    result: str | None
-
-
-class BoardClient(Protocol):
-    """Every call may raise BoardAwayError, BoardBusyError, WorkerRefusedError or BoardNonsenseError.
-
-    Cancelled: the board may have done it all the same.
-    """
-
-    async def whoami(self) -> Identity: ...
-
-    async def claim_next(self) -> Brief | None:
-        """The task that is now claimed, or None when there is nothing to do."""
-        ...
-
-    async def submit_result(self, task_id: int, result: str) -> None:
-        """Raises ClaimLostError, and CallRefusedError when the board does not take the text."""
-        ...
-
-    async def release_task(
-        self, task_id: int, reason: str, *, failed: bool = False, cooldown_seconds: int | None = None
-    ) -> None:
-        """Raises ClaimLostError if the worker does not hold it: then there is nothing to release."""
-        ...
-
-    async def ask_for_help(self, task_id: int, body: str) -> None:
-        """Raises ClaimLostError or CallRefusedError if the task takes no message."""
-        ...
-
-    async def read_task(self, task_id: int) -> TaskState: ...
 
 
 @asynccontextmanager
@@ -123,15 +76,17 @@ class _McpBoardClient:
 
     async def whoami(self) -> Identity:
         reply = await self._ask("whoami", {}, WhoAmI)
-        return Identity(reply.name, reply.role, tuple(task.task_id for task in reply.tasks))
+        held = tuple(Held(task.task_id, task.claim_id) for task in reply.tasks)
+        return Identity(reply.name, reply.role, held, reply.limits.lease_seconds)
 
-    async def claim_next(self) -> Brief | None:
-        reply = await self._ask("claim_next", {}, Claim)
+    async def claim_next(self, *, wait_seconds: int, idempotency_key: str) -> Claim | None:
+        arguments = {"wait_seconds": wait_seconds, "idempotency_key": idempotency_key}
+        reply = await self._ask("claim_next", arguments, ClaimAnswer)
         if reply.task is None:
             return None
-        if reply.task_id is None:
-            raise BoardNonsenseError("claim_next: a task without task_id")
-        return Brief(
+        if reply.task_id is None or reply.claim_id is None:
+            raise BoardNonsenseError("claim_next: a task without task_id or claim_id")
+        brief = Brief(
             task_id=reply.task_id,
             title=reply.task.title,
             description=reply.task.description or "",
@@ -141,24 +96,48 @@ class _McpBoardClient:
             ),
             earlier=tuple(Earlier(e.result, e.note or "", e.length or 0) for e in reply.earlier),
         )
+        return Claim(reply.claim_id, brief, reply.task.lease_seconds)
 
-    async def submit_result(self, task_id: int, result: str) -> None:
-        await self._ask("submit_result", {"task_id": task_id, "result": result}, Written)
+    async def renew_claim(self, task_id: int, claim_id: str) -> Renewal:
+        reply = await self._ask("renew_claim", {"task_id": task_id, "claim_id": claim_id}, Renewed)
+        return Renewal(reply.status, reply.changed)
+
+    async def submit_result(self, task_id: int, claim_id: str, result: str) -> None:
+        arguments = {"task_id": task_id, "claim_id": claim_id, "result": result}
+        await self._ask("submit_result", arguments, Written)
 
     async def release_task(
-        self, task_id: int, reason: str, *, failed: bool = False, cooldown_seconds: int | None = None
+        self,
+        task_id: int,
+        claim_id: str,
+        reason: str,
+        *,
+        failed: bool = False,
+        cooldown_seconds: int | None = None,
     ) -> None:
-        arguments: dict[str, Any] = {"task_id": task_id, "reason": reason[:REASON_CHARS], "failed": failed}
+        arguments: dict[str, Any] = {
+            "task_id": task_id,
+            "claim_id": claim_id,
+            "reason": reason[:REASON_CHARS],
+            "failed": failed,
+        }
         if cooldown_seconds is not None:
             arguments["cooldown_seconds"] = cooldown_seconds
         await self._ask("release_task", arguments, Written)
 
-    async def ask_for_help(self, task_id: int, body: str) -> None:
-        await self._ask("post_message", {"task_id": task_id, "body": body, "kind": "help_request"}, Written)
+    async def ask_for_help(self, task_id: int, body: str, *, idempotency_key: str) -> None:
+        await self._post("help_request", task_id, body, idempotency_key)
+
+    async def report_progress(self, task_id: int, body: str, *, idempotency_key: str) -> None:
+        await self._post("progress", task_id, body, idempotency_key)
+
+    async def _post(self, kind: str, task_id: int, body: str, key: str) -> None:
+        arguments = {"task_id": task_id, "body": body, "kind": kind, "idempotency_key": key}
+        await self._ask("post_message", arguments, Written)
 
     async def read_task(self, task_id: int) -> TaskState:
         task = (await self._ask("get_task", {"task_id": task_id}, WholeTask)).task
-        return TaskState(task.status, task.assignee, task.result)
+        return TaskState(task.status, task.assignee, task.result, task.lease_seconds)
 
     async def _ask(self, tool: str, arguments: dict[str, Any], shape: type[_ReplyT]) -> _ReplyT:
         reply: Any = None

@@ -17,11 +17,17 @@ class Written(Shape):
 
 class HeldTask(Shape):
     task_id: int
+    claim_id: str
+
+
+class Limits(Shape):
+    lease_seconds: int | None = None
 
 
 class WhoAmI(Shape):
     name: str
     role: str
+    limits: Limits = Limits()
     tasks: list[HeldTask] = []
 
 
@@ -29,6 +35,7 @@ class TaskTexts(Shape):
     title: str
     description: str | None = None
     acceptance_criteria: str | None = None
+    lease_seconds: int | None = None
 
 
 class DependencyResult(Shape):
@@ -44,17 +51,24 @@ class EarlierResult(Shape):
     length: int | None = None
 
 
-class Claim(Shape):
+class ClaimAnswer(Shape):
     task: TaskTexts | None
     task_id: int | None = None
+    claim_id: str | None = None
     dependencies: list[DependencyResult] = []
     earlier: list[EarlierResult] = []
+
+
+class Renewed(Shape):
+    status: str
+    changed: bool = False
 
 
 class TaskFields(Shape):
     status: str
     assignee: str | None = None
     result: str | None = None
+    lease_seconds: int | None = None
 
 
 class WholeTask(Shape):

@@ -4,52 +4,95 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from supervisor.failures import FailureClass, ModelCallError
 from supervisor.limits import RESULT_CHARS
+from supervisor.prompt import Message
 from supervisor.text import has_refused_characters, is_invisible, with_line_feeds
+from supervisor.usage import Usage, estimate_usage, read_usage
 
 _THINK_TAG: Final = re.compile(r"<(/?)(?:think|thinking|thought)>|\[(/?)THINK\]", re.IGNORECASE)
 
 
-def read_answer(body: bytes) -> str:
-    """The answer, ready to be submitted.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The text, ready to be submitted, and what it took."""
 
-    Raises ModelCallError of class `content` for a body that is no valid completion, a refusal, an answer that was cut
-    off by length, is empty or invisible, holds characters that the board refuses, or is over RESULT_CHARS.
+    text: str
+    usage: Usage
+
+
+def read_answer(body: bytes, messages: Sequence[Message] = ()) -> Answer:
+    """The answer to these messages.
+
+    Raises ModelCallError of class `content`, with what the call took, for a body that is no valid completion, a refusal, an
+    answer that was cut off by length, is empty or invisible, holds characters that the board refuses, or is over
+    RESULT_CHARS.
     """
-    choice = _first_choice(body)
+    completion = _parsed(body)
+    usage = read_usage(completion, estimate_usage(messages, _everything_written(completion)))
+    try:
+        return Answer(_answer_text(completion), usage)
+    except _Unusable as fault:
+        raise ModelCallError(FailureClass.CONTENT, fault.detail, usage=usage) from None
+
+
+class _Unusable(Exception):
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+def _answer_text(completion: dict[str, object]) -> str:
+    choice = _first_choice(completion)
     finish = choice.get("finish_reason")
     message = choice.get("message")
     if not isinstance(message, dict):
-        raise _fault("the body is no valid completion")
+        raise _Unusable("the body is no valid completion")
     if finish == "length":
-        raise _fault("the answer is cut off by length")
+        raise _Unusable("the answer is cut off by length")
     if finish == "content_filter" or message.get("refusal"):
-        raise _fault("the model refused")
+        raise _Unusable("the model refused")
     text = with_line_feeds(_without_reasoning(_content(message.get("content")))).strip()
     if is_invisible(text):
         if message.get("tool_calls") or message.get("function_call"):
-            raise _fault("the model called a tool in place of an answer")
-        raise _fault("the answer is empty")
+            raise _Unusable("the model called a tool in place of an answer")
+        raise _Unusable("the answer is empty")
     if has_refused_characters(text):
-        raise _fault("the answer holds control characters")
+        raise _Unusable("the answer holds control characters")
     if len(text) > RESULT_CHARS:
-        raise _fault(f"the answer is over {RESULT_CHARS} characters")
+        raise _Unusable(f"the answer is over {RESULT_CHARS} characters")
     return text
 
 
-def _first_choice(body: bytes) -> dict[str, object]:
+def _parsed(body: bytes) -> dict[str, object]:
     try:
         completion = json.loads(body)
     except (ValueError, RecursionError):
         # ValueError covers broken JSON, broken UTF-8 and numbers of too many digits.
-        completion = None
-    choices = completion.get("choices") if isinstance(completion, dict) else None
+        return {}
+    return completion if isinstance(completion, dict) else {}
+
+
+def _first_choice(completion: dict[str, object]) -> dict[str, object]:
+    choices = completion.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         return choices[0]
-    raise _fault("the body is no valid completion")
+    raise _Unusable("the body is no valid completion")
+
+
+def _everything_written(completion: dict[str, object]) -> str:
+    """Reasoning too, which is paid for like the answer: for the estimate where a provider gives no usage."""
+    try:
+        message = _first_choice(completion).get("message")
+        fields = message if isinstance(message, dict) else {}
+        texts = [_content(fields.get("content")), fields.get("reasoning_content"), fields.get("reasoning")]
+    except _Unusable:
+        return ""
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _content(content: object) -> str:
@@ -64,7 +107,7 @@ def _content(content: object) -> str:
         ]
         if all(isinstance(text, str) for text in texts):
             return "".join(str(text) for text in texts)
-    raise _fault("the body is no valid completion")
+    raise _Unusable("the body is no valid completion")
 
 
 def _without_reasoning(text: str) -> str:
@@ -88,7 +131,3 @@ def _without_reasoning(text: str) -> str:
     if depth == 0:
         kept.append(text[position:])
     return "".join(kept)
-
-
-def _fault(detail: str) -> ModelCallError:
-    return ModelCallError(FailureClass.CONTENT, detail)

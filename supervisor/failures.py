@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from supervisor.usage import NO_USAGE, Usage
+
 
 class FailureClass(StrEnum):
     RATE_LIMITED = "rate_limited"
@@ -26,8 +28,16 @@ class ModelCallError(Exception):
     output or a key, so that it may be logged and shown on the board.
     """
 
-    def __init__(self, kind: FailureClass, detail: str, *, retry_after_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        kind: FailureClass,
+        detail: str,
+        *,
+        retry_after_seconds: float | None = None,
+        usage: Usage = NO_USAGE,
+    ) -> None:
         super().__init__(f"{kind}: {detail}")
         self.kind = kind
         self.detail = detail
         self.retry_after_seconds = retry_after_seconds
+        self.usage = usage

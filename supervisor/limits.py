@@ -20,6 +20,13 @@ QUOTA_WAIT_SECONDS: Final = 60.0
 """The first wait after a spent quota whose end the endpoint does not name."""
 
 HOUR_SECONDS: Final = 3_600.0
+DAY_SECONDS: Final = 86_400.0
+LEDGER_KEPT_SECONDS: Final = 31 * DAY_SECONDS
+"""How long the pool keeps what its calls took: budgets need a day, an owner may want to look back on a month."""
+
+ENDPOINT_SPREAD_PART: Final = 0.5
+ENDPOINT_SPREAD_MAX_SECONDS: Final = 30.0
+"""Workers that share an endpoint come back to it over this part of its cool-down, not all at its end."""
 
 ENDPOINT_BACKOFF_FIRST_SECONDS: Final = 2.0
 ENDPOINT_BACKOFF_MAX_SECONDS: Final = 300.0
@@ -30,6 +37,12 @@ BOARD_BACKOFF_MAX_SECONDS: Final = 30.0
 """Waits of a worker whose board is away: short, since a board that restarts is back in seconds."""
 BOARD_CALL_SECONDS: Final = 30.0
 """The deadline of one call to the board: without it a board that accepts and never answers holds a worker for ever."""
+CLAIM_WAIT_SECONDS: Final = 20
+"""How long one claim_next waits inside the board: under BOARD_CALL_SECONDS, and under what proxies cut."""
+LEASE_MIN_SECONDS: Final = 30
+"""The shortest lease there is: taken for one of which the board does not say how long it is."""
+LEASE_PART_OF_RENEWAL: Final = 1 / 3
+"""A renewal is due after so much of the lease, which leaves time for two more if it fails."""
 BOARD_RATE_WAIT_MAX_SECONDS: Final = 60.0
 """The longest wait a board's rate limit is believed: its window is one minute."""
 

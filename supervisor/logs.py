@@ -23,10 +23,16 @@ from supervisor.log_traceback import format_traceback
 LogFormat: TypeAlias = Literal["console", "json"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error", "critical"]
 
+OWN_PACKAGES: Final = frozenset(
+    {"roundtable", "supervisor", "__main__"}
+)  # the last is what `python -m` calls its module
+"""Only they know what may stand in a log. Others write headers, bodies or arguments below WARNING, and quote in their
+exceptions what they were given."""
+
 CAPPED_LIBRARIES: Final = frozenset(
-    {"h11", "httpx", "httpcore", "httpx2", "httpcore2", "openai", "mcp", "hypercorn"}
+    {"h11", "httpx", "httpcore", "httpx2", "httpcore2", "openai", "mcp", "hypercorn", "sse_starlette"}
 )
-"""They log headers, bodies or arguments below WARNING, and quote in their exceptions what they were given."""
+"""Those of them that write much: at their own loggers they are stopped before a line is put together."""
 
 
 def configure_logging(
@@ -38,9 +44,9 @@ def configure_logging(
     """Route structlog and the standard library's loggers through one renderer to the stream (default: stderr).
 
     Replaces what was configured before. Logging afterwards raises nothing: not when the stream is closed or cannot
-    encode the text, not when a value cannot be shown. Lines of a capped library are let through from WARNING on,
-    whatever the level, and their tracebacks come without the exceptions' words. Colours only on a terminal, and not
-    when NO_COLOR is set.
+    encode the text, not when a value cannot be shown. Lines of a library are let through from WARNING on, whatever
+    the level, and their tracebacks come without the exceptions' words. Colours only on a terminal, and not when
+    NO_COLOR is set.
     """
     target = sys.stderr if stream is None else stream
     colours = _is_terminal(target) and not environ.get("NO_COLOR")
@@ -68,13 +74,12 @@ def configure_logging(
     )
 
 
-def _is_capped(logger_name: str) -> bool:
-    return logger_name.partition(".")[0] in CAPPED_LIBRARIES
+def _is_our_own(logger_name: str) -> bool:
+    return logger_name.partition(".")[0] in OWN_PACKAGES
 
 
 def _is_wanted(record: logging.LogRecord) -> bool:
-    # Beside the loggers' own levels: a library may set the level of a logger of its own after this.
-    return record.levelno >= logging.WARNING or not _is_capped(record.name)
+    return record.levelno >= logging.WARNING or _is_our_own(record.name)
 
 
 def _add_facts(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -88,7 +93,7 @@ def _add_facts(_logger: WrappedLogger, _method: str, event: EventDict) -> EventD
         "logger": record.name,
         "event": event.pop("event", ""),
     }
-    traceback = format_traceback(event.pop("exc_info", None), with_words=not _is_capped(record.name))
+    traceback = format_traceback(event.pop("exc_info", None), with_words=_is_our_own(record.name))
     return {"facts": facts, "traceback": traceback, "fields": event}
 
 

@@ -14,13 +14,14 @@ import trio
 from pydantic import SecretStr
 
 from supervisor.bounded_body import read_body, without_framing
-from supervisor.completion import read_answer
+from supervisor.completion import Answer, read_answer
 from supervisor.failures import FailureClass, ModelCallError
 from supervisor.limits import ANSWER_BYTES
 from supervisor.prompt import Message
 from supervisor.refusals import refusal
 from supervisor.retry_after import retry_after_seconds
 from supervisor.roster import Worker
+from supervisor.usage import estimate_usage
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessageParam
@@ -32,8 +33,11 @@ _OWN_FAULTS: Final = (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.Loca
 
 
 class ModelClient(Protocol):
-    async def ask(self, messages: Sequence[Message]) -> str:
-        """The model's answer. Raises ModelCallError, whose text holds no secret and nothing that the endpoint sent."""
+    async def ask(self, messages: Sequence[Message], *, model: str) -> Answer:
+        """The answer of the model of this name.
+
+        Raises ModelCallError, whose text holds no secret and nothing that the endpoint sent.
+        """
         ...
 
 
@@ -62,18 +66,18 @@ class _OpenAIModel:
         self._worker = worker
         self._utc_now = utc_now
 
-    async def ask(self, messages: Sequence[Message]) -> str:
+    async def ask(self, messages: Sequence[Message], *, model: str) -> Answer:
         body: bytes | None = None
         try:
             with trio.move_on_after(self._worker.timeout_seconds):
                 response = await self._client.chat.completions.with_raw_response.create(
-                    model=self._worker.model,
+                    model=model,
                     messages=cast("list[ChatCompletionMessageParam]", list(messages)),
                     **self._options(),
                 )
                 body = response.content
         except _UnreadableAnswer as fault:
-            raise ModelCallError(FailureClass.CONTENT, fault.detail) from None
+            raise ModelCallError(FailureClass.CONTENT, fault.detail, usage=estimate_usage(messages)) from None
         except openai.APIStatusError as error:
             wait = retry_after_seconds(error.response.headers.get("retry-after"), self._utc_now())
             raise refusal(error.status_code, error.body, retry_after_seconds=wait) from None
@@ -85,8 +89,9 @@ class _OpenAIModel:
             raise ModelCallError(FailureClass.NETWORK, "the connection to the endpoint failed") from None
         if body is None:
             detail = f"no complete answer within {self._worker.timeout_seconds:g} s"
-            raise ModelCallError(FailureClass.TIMEOUT, detail)
-        return read_answer(body)
+            # The model may have worked on it all the same.
+            raise ModelCallError(FailureClass.TIMEOUT, detail, usage=estimate_usage(messages))
+        return read_answer(body, messages)
 
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {}

@@ -1,8 +1,8 @@
-"""What follows from a failed call, and when the next one may be made. Pure: clock and chance are arguments."""
+"""What follows from a failed call. Pure: chance is an argument."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -11,40 +11,48 @@ from supervisor.failures import FailureClass
 from supervisor.limits import (
     ENDPOINT_BACKOFF_FIRST_SECONDS,
     ENDPOINT_BACKOFF_MAX_SECONDS,
-    HOUR_SECONDS,
     QUOTA_WAIT_SECONDS,
     RETRY_AFTER_MAX_SECONDS,
 )
 from supervisor.restart import backoff_seconds
 
 
-class WorkerMove(StrEnum):
-    """What the worker does after it has let go of the task."""
+class Move(StrEnum):
+    """What follows for the worker, or for all who share its endpoint, once the task is let go of."""
 
-    GO_ON = "go_on"
-    WAIT = "wait"
-    PARK = "park"
+    GO_ON = "goes on"
+    BACK_OFF = "backs off"
+    """This worker leaves the endpoint alone for a while."""
+    COOL_DOWN = "cools the endpoint down"
+    """All workers that share the endpoint do."""
+    PARK = "parks"
 
 
 @dataclass(frozen=True, slots=True)
 class Consequence:
-    """`counts`: as a failure of the task at this worker. `asks_for_help`: at once, not after max_failures only."""
+    """`counts`: as a failure of the task at this worker. `asks_for_help`: at once, not after max_failures only.
+
+    `falls_back`: another model of the same endpoint may do better on the same claim.
+    """
 
     counts: bool
-    worker: WorkerMove
+    move: Move
+    falls_back: bool
     asks_for_help: bool = False
 
 
 CONSEQUENCES: Final[Mapping[FailureClass, Consequence]] = {
-    FailureClass.RATE_LIMITED: Consequence(counts=False, worker=WorkerMove.WAIT),
-    FailureClass.QUOTA: Consequence(counts=False, worker=WorkerMove.WAIT),
-    FailureClass.AUTH: Consequence(counts=False, worker=WorkerMove.PARK),
-    FailureClass.CONFIG: Consequence(counts=False, worker=WorkerMove.PARK),
-    FailureClass.NETWORK: Consequence(counts=False, worker=WorkerMove.WAIT),
-    FailureClass.TIMEOUT: Consequence(counts=True, worker=WorkerMove.WAIT),
-    FailureClass.SERVER: Consequence(counts=True, worker=WorkerMove.WAIT),
-    FailureClass.CONTENT: Consequence(counts=True, worker=WorkerMove.GO_ON),
-    FailureClass.CONTEXT_LENGTH: Consequence(counts=True, worker=WorkerMove.GO_ON, asks_for_help=True),
+    FailureClass.RATE_LIMITED: Consequence(counts=False, move=Move.COOL_DOWN, falls_back=False),
+    FailureClass.QUOTA: Consequence(counts=False, move=Move.COOL_DOWN, falls_back=False),
+    FailureClass.AUTH: Consequence(counts=False, move=Move.PARK, falls_back=False),
+    FailureClass.CONFIG: Consequence(counts=False, move=Move.PARK, falls_back=True),
+    FailureClass.NETWORK: Consequence(counts=False, move=Move.COOL_DOWN, falls_back=False),
+    FailureClass.TIMEOUT: Consequence(counts=True, move=Move.BACK_OFF, falls_back=True),
+    FailureClass.SERVER: Consequence(counts=True, move=Move.BACK_OFF, falls_back=True),
+    FailureClass.CONTENT: Consequence(counts=True, move=Move.GO_ON, falls_back=True),
+    FailureClass.CONTEXT_LENGTH: Consequence(
+        counts=True, move=Move.GO_ON, falls_back=True, asks_for_help=True
+    ),
 }
 
 
@@ -67,7 +75,7 @@ def gives_up(consequence: Consequence, *, failures: int, max_failures: int) -> b
 def endpoint_wait_seconds(
     kind: FailureClass, *, retry_after_seconds: float | None, troubles: int, jitter: float
 ) -> float:
-    """How long a worker leaves its endpoint alone after the `troubles`-th failure in a row.
+    """How long an endpoint is left alone after the `troubles`-th failure in a row.
 
     At least what the endpoint asked for; never over RETRY_AFTER_MAX_SECONDS.
     """
@@ -76,11 +84,3 @@ def endpoint_wait_seconds(
         first, maximum = QUOTA_WAIT_SECONDS, RETRY_AFTER_MAX_SECONDS
     own = backoff_seconds(troubles, jitter=jitter, first=first, maximum=maximum)
     return min(max(own, retry_after_seconds or 0.0), RETRY_AFTER_MAX_SECONDS)
-
-
-def call_allowed_at(calls: Sequence[float], *, now: float, max_calls_per_hour: int) -> float:
-    """The moment from which one more call keeps every hour within the cap: `now`, or later. `calls` is in order."""
-    recent = [moment for moment in calls if now - moment < HOUR_SECONDS]
-    if len(recent) < max_calls_per_hour:
-        return now
-    return recent[-max_calls_per_hour] + HOUR_SECONDS

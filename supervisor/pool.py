@@ -8,34 +8,39 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import structlog
 import trio
 from pydantic import SecretStr
 
 from supervisor.board_client import open_board_client
+from supervisor.clock import DayClock
+from supervisor.context import Chance, WorkerContext
+from supervisor.endpoint import Endpoints
+from supervisor.ledger import Ledger, open_ledger
 from supervisor.limits import RELEASE_SECONDS
 from supervisor.model_client import open_model
-from supervisor.record import WorkerRecord
+from supervisor.record import State, WorkerRecord
 from supervisor.roster import Roster, Worker
+from supervisor.status import PoolStatus, endpoint_status, worker_status
 from supervisor.stop import Stop
 from supervisor.supervision import supervise
-from supervisor.task_run import Chance
 from supervisor.worker import Connections, WorkerLoop
 
 log = structlog.get_logger(__name__)
 
-ConnectionsOf = Callable[[Worker], Connections]
-
 
 @dataclass(frozen=True, slots=True)
-class WorkerStatus:
-    """What there is to see of one worker. `parked` says why it takes no more tasks."""
+class Setup:
+    """A worker as the roster has it, with its secrets. Two that are equal are the same worker, unchanged."""
 
-    name: str
-    state: str
-    parked: str | None
-    held: tuple[int, ...]
+    worker: Worker
+    token: SecretStr | None
+    key: SecretStr | None
+
+
+ConnectionsOf = Callable[[Setup], Connections]
 
 
 @asynccontextmanager
@@ -45,58 +50,169 @@ async def open_pool(
     url: str,
     tokens: Mapping[str, str],
     keys: Mapping[str, SecretStr | None],
+    ledger_path: Path | None = None,
     connections_of: ConnectionsOf | None = None,
     chance: Chance | None = None,
+    clock: DayClock | None = None,
+    tells_tasks: bool = True,
 ) -> AsyncIterator[Pool]:
     """The roster at work on the board at `url`, each worker with its own token.
 
-    Leaving the block drains the pool (Pool.drain), also when the body raised; an error of the body comes out inside an
-    exception group. Cancelled from outside, it ends at once and may leave tasks claimed, which the next start of
-    the same workers releases.
+    `tells_tasks`: the log is told of each claim, submit and release; False where the board of the same program tells it.
+    What calls took is kept in the file at `ledger_path`, or in memory for this run only. Leaving the block drains the
+    pool (Pool.drain), also when the body raised; an error of the body comes out inside an exception group. Cancelled
+    from outside, it ends at once and may leave tasks claimed, which the next start with the same file releases.
+    Raises LedgerError.
     """
-    if connections_of is None:
-        masked = {name: SecretStr(token) for name, token in tokens.items()}
-        connections_of = partial(_real_connections, url, masked, keys)
-    if chance is None:
-        chance = Chance(mark=partial(secrets.token_hex, 12), jitter=random.random)
-    async with trio.open_nursery() as nursery:
-        pool = Pool(roster, connections_of, chance, nursery.cancel_scope)
-        for worker in roster.workers:
-            nursery.start_soon(pool.keep_running, worker)
-        try:
-            yield pool
-        finally:
-            # In a cancelled scope the children are dying already, and an await here would hide the body's error.
-            if trio.current_effective_deadline() != float("-inf"):
-                await pool.drain()
+    connections_of = connections_of or partial(_real_connections, url)
+    chance = chance or Chance(mark=partial(secrets.token_hex, 12), jitter=random.random)
+    clock = clock or DayClock()
+    with open_ledger(ledger_path, clock.now()) as ledger:
+        async with trio.open_nursery() as nursery:
+            pool = Pool(roster, connections_of, chance, clock, ledger, nursery, tells_tasks)
+            pool.replace_roster(roster, tokens, keys)
+            try:
+                yield pool
+            finally:
+                # In a cancelled scope the children are dying already, and an await here would hide the body's error.
+                if trio.current_effective_deadline() != float("-inf"):
+                    await pool.drain()
+
+
+@dataclass(slots=True)
+class _Post:
+    """One name of the roster: who works under it now, and who comes after when that one is told to leave."""
+
+    context: WorkerContext
+    setup: Setup
+    is_running: bool = True
+    is_leaving: bool = False
+    successor: Setup | None = None
 
 
 class Pool:
     """The running workers. Made by open_pool."""
 
     def __init__(
-        self, roster: Roster, connections_of: ConnectionsOf, chance: Chance, scope: trio.CancelScope
+        self,
+        roster: Roster,
+        connections_of: ConnectionsOf,
+        chance: Chance,
+        clock: DayClock,
+        ledger: Ledger,
+        nursery: trio.Nursery,
+        tells_tasks: bool,
     ) -> None:
+        self._tells_tasks = tells_tasks
         self._roster = roster
         self._connections_of = connections_of
         self._chance = chance
-        self._scope = scope
-        self._stop = Stop()
-        self._records = {worker.name: WorkerRecord() for worker in roster.workers}
-        self._running = len(roster.workers)
+        self._clock = clock
+        self._ledger = ledger
+        self._nursery = nursery
+        self._endpoints = Endpoints()
+        self._records: dict[str, WorkerRecord] = {}
+        self._posts: dict[str, _Post] = {}
+        self._is_draining = False
         self._all_ended = trio.Event()
-        if not self._running:
-            self._all_ended.set()
 
-    def status(self) -> tuple[WorkerStatus, ...]:
-        return tuple(
-            WorkerStatus(name, record.state, record.parked, tuple(sorted(record.held)))
-            for name, record in self._records.items()
+    def status(self) -> PoolStatus:
+        """Of every worker of the roster, and of those removed from it that still have a task in hand."""
+        workers = tuple(
+            worker_status(post.context, state=post.context.record.state, is_draining=post.is_leaving)
+            for post in self._posts.values()
         )
+        endpoints = tuple(
+            endpoint_status(endpoint, self._clock) for endpoint in self._endpoints.all() if endpoint.workers
+        )
+        return PoolStatus(self._clock.text(trio.current_time()), workers, endpoints)
 
     async def wait_ended(self) -> None:
         """Until no worker runs any more: each is parked, or the pool was drained."""
         await self._all_ended.wait()
+
+    def replace_roster(
+        self, roster: Roster, tokens: Mapping[str, str], keys: Mapping[str, SecretStr | None]
+    ) -> None:
+        """Work by this roster from now on.
+
+        New workers start; those that are gone claim nothing more and end with their running tasks; changed ones do so too
+        and then start as they are now; all others go on untouched, parked ones as well. What a name has used up
+        stays used up. Does nothing once the pool drains.
+        """
+        if self._is_draining:
+            return
+        self._roster = roster
+        setups = {
+            worker.name: Setup(worker, _masked(tokens.get(worker.name)), keys.get(worker.name))
+            for worker in roster.workers
+        }
+        for name, post in list(self._posts.items()):
+            self._change(post, setups.get(name))
+        for name, setup in setups.items():
+            if name not in self._posts:
+                self._start(setup)
+        self._note_end()
+
+    def _change(self, post: _Post, setup: Setup | None) -> None:
+        if post.is_leaving:
+            post.successor = setup
+        elif setup != post.setup:
+            log.info("worker_leaves", worker=post.context.name, returns=setup is not None)
+            post.successor = setup
+            post.is_leaving = True
+            post.context.stop.request()
+            if not post.is_running:
+                self._succeed(post)
+
+    def _start(self, setup: Setup) -> None:
+        name = setup.worker.name
+        record = self._records.setdefault(name, WorkerRecord())
+        record.begin_anew()
+        endpoint = self._endpoints.join(setup.worker.base_url)
+        context = WorkerContext(
+            setup.worker, record, Stop(), self._chance, endpoint, self._ledger, self._clock, self._tells_tasks
+        )
+        post = _Post(context, setup)
+        self._posts[name] = post
+        self._all_ended = trio.Event() if self._all_ended.is_set() else self._all_ended
+        self._nursery.start_soon(self._keep_running, post)
+
+    async def _keep_running(self, post: _Post) -> None:
+        """Run one worker until it is parked or told to leave. Raises nothing but being cancelled from outside."""
+        context = post.context
+
+        # Each life gets a loop of its own: what outlives it is in the record.
+        def loop() -> WorkerLoop:
+            connections = self._connections_of(post.setup)
+            return WorkerLoop(context, connections, self._roster.poll_interval)
+
+        async def run() -> None:
+            await loop().run()
+
+        async def release() -> None:
+            await loop().release_leftovers()
+
+        try:
+            await supervise(context, run=run, release=release)
+        finally:
+            context.record.note(
+                State.PARKED if context.record.parked else State.STOPPED, reason=context.record.parked
+            )
+            context.endpoint.workers -= 1
+            post.is_running = False
+            if post.is_leaving and not self._is_draining:
+                self._succeed(post)
+            self._note_end()
+
+    def _succeed(self, post: _Post) -> None:
+        del self._posts[post.context.name]
+        if post.successor is not None:
+            self._start(post.successor)
+
+    def _note_end(self) -> None:
+        if not any(post.is_running for post in self._posts.values()):
+            self._all_ended.set()
 
     async def drain(self) -> None:
         """Stop: no new claims; model calls get grace_seconds, then are cancelled and their tasks released.
@@ -104,48 +220,31 @@ class Pool:
         Returns within grace_seconds and RELEASE_SECONDS, however board and endpoints behave; whatever could not be
         released then is named in the log. May be called again, and while it runs.
         """
-        self._stop.request()
+        self._is_draining = True
+        for post in self._posts.values():
+            post.context.stop.request()
         with trio.move_on_after(self._roster.grace_seconds):
             await self._all_ended.wait()
         if not self._all_ended.is_set():
-            self._stop.cut()
+            for post in list(self._posts.values()):
+                post.context.stop.cut()
             with trio.move_on_after(RELEASE_SECONDS):
                 await self._all_ended.wait()
         if not self._all_ended.is_set():
-            self._scope.cancel()
-        for status in self.status():
+            self._nursery.cancel_scope.cancel()
+        for status in self.status().workers:
             if status.held:
                 log.error("left_claimed", worker=status.name, task_ids=list(status.held))
 
-    async def keep_running(self, worker: Worker) -> None:
-        """Run one worker until it is parked or the pool stops. Raises nothing but being cancelled from outside."""
-        record = self._records[worker.name]
-        jitter = self._chance.jitter
 
-        # Each life gets a loop of its own: what outlives it is in the record.
-        async def run() -> None:
-            await self._loop(worker, record).run()
-
-        async def release() -> None:
-            await self._loop(worker, record).release_leftovers()
-
-        try:
-            await supervise(worker.name, record, self._stop, run=run, release=release, jitter=jitter)
-        finally:
-            record.state = "parked" if record.parked else "stopped"
-            self._running -= 1
-            if not self._running:
-                self._all_ended.set()
-
-    def _loop(self, worker: Worker, record: WorkerRecord) -> WorkerLoop:
-        connections = self._connections_of(worker)
-        return WorkerLoop(worker, record, self._stop, connections, self._chance, self._roster.poll_interval)
+def _masked(token: str | None) -> SecretStr | None:
+    return None if token is None else SecretStr(token)
 
 
-def _real_connections(
-    url: str, tokens: Mapping[str, SecretStr], keys: Mapping[str, SecretStr | None], worker: Worker
-) -> Connections:
+def _real_connections(url: str, setup: Setup) -> Connections:
+    if setup.token is None:
+        raise AssertionError("every worker has a token")
     return Connections(
-        board=partial(open_board_client, url, tokens[worker.name]),
-        model=partial(open_model, worker, keys[worker.name]),
+        board=partial(open_board_client, url, setup.token),
+        model=partial(open_model, setup.worker, setup.key),
     )

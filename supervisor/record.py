@@ -1,39 +1,73 @@
-"""What is kept of one worker while its child comes and goes: a crash that reset these would burn money."""
+"""What is kept of one worker while its child comes and goes."""
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
+from enum import StrEnum
 
-from supervisor.limits import FAILURES_REMEMBERED, HOUR_SECONDS
-from supervisor.policy import call_allowed_at
+from supervisor.limits import FAILURES_REMEMBERED
 from supervisor.restart import RestartHistory
+
+
+class State(StrEnum):
+    """What a worker does, for people. With a task in hand it is `working`, whatever else it waits for."""
+
+    STARTING = "starting"
+    WAITING = "waiting"
+    """For a task, inside the board."""
+    WORKING = "working"
+    COOLING_DOWN = "cooling_down"
+    """Its endpoint is left alone."""
+    BACKING_OFF = "backing_off"
+    """It leaves the endpoint alone by itself."""
+    AT_CAP = "at_cap"
+    BOARD_AWAY = "board_away"
+    RESTARTING = "restarting"
+    DRAINING = "draining"
+    PARKED = "parked"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInHand:
+    task_id: int
+    since: float
 
 
 @dataclass(slots=True)
 class WorkerRecord:
-    """The memory of one worker. `state` and `parked` are for people; times are of Trio's clock, in seconds."""
+    """The memory of one worker: what a crash must not reset. Moments are of Trio's clock.
 
-    calls: deque[float] = field(default_factory=deque)
+    Calls and tokens are in the ledger, which outlives the program too.
+    """
+
     failures: dict[int, int] = field(default_factory=dict)
     troubles: int = 0
-    """Failures of the endpoint in a row."""
-    endpoint_free_at: float = float("-inf")
-    has_answered: bool = False
+    """Failures in a row after which this worker backed off."""
+    free_at: float = float("-inf")
+    """Until when it backs off."""
+    tokens_free_at: float = float("-inf")
+    """Until when the day's tokens do not suffice for the brief that came last."""
+    answered: set[str] = field(default_factory=set)
+    """Models that have answered: what they refuse now is a task, not the roster."""
+    unusable: set[str] = field(default_factory=set)
+    """Models that the endpoint does not know."""
     restarts: RestartHistory = field(default_factory=RestartHistory)
-    held: set[int] = field(default_factory=set)
-    """Tasks claimed and not known to be submitted or released."""
-    state: str = "starting"
+    restart_count: int = 0
+    held: dict[str, TaskInHand] = field(default_factory=dict)
+    """Claims not known to have ended, by claim_id."""
+    foreign: set[str] | None = None
+    """Claims found at the start that no run of this pool has made: another's business. None: not asked yet."""
+    state: State = State.STARTING
+    until: float | None = None
+    """When the state is expected to end."""
+    reason: str | None = None
+    """Of the state, where there is something to say."""
     parked: str | None = None
     """Why the worker takes no more tasks, as a sentence; None while it does."""
 
-    def count_call(self, now: float) -> None:
-        while self.calls and now - self.calls[0] >= HOUR_SECONDS:
-            self.calls.popleft()
-        self.calls.append(now)
-
-    def call_allowed_at(self, now: float, max_calls_per_hour: int) -> float:
-        return call_allowed_at(self.calls, now=now, max_calls_per_hour=max_calls_per_hour)
+    def note(self, state: State, *, until: float | None = None, reason: str | None = None) -> None:
+        self.state, self.until, self.reason = state, until, reason
 
     def count_failure(self, task_id: int) -> int:
         """This worker's failures on the task, this one included."""
@@ -46,11 +80,17 @@ class WorkerRecord:
     def forget_failures(self, task_id: int) -> None:
         self.failures.pop(task_id, None)
 
-    def note_answer(self) -> None:
-        """The endpoint works."""
-        self.troubles = 0
-        self.has_answered = True
-
     def park(self, sentence: str) -> None:
         self.parked = self.parked or sentence
-        self.state = "parked"
+        self.note(State.PARKED, reason=self.parked)
+
+    def begin_anew(self) -> None:
+        """The owner has changed the worker: what spoke against its old setup says nothing of the new one."""
+        self.parked = None
+        self.foreign = None
+        self.unusable.clear()
+        self.answered.clear()
+        self.troubles = 0
+        self.free_at = self.tokens_free_at = float("-inf")
+        self.restarts = RestartHistory()
+        self.note(State.STARTING)

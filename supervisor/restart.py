@@ -16,12 +16,13 @@ _EXPONENT_MAX = 30  # 2**30 is over every maximum here, and larger powers would 
 
 
 def backoff_seconds(attempt: int, *, jitter: float, first: float, maximum: float) -> float:
-    """The wait before attempt 1, 2, ...: doubling, spread by a quarter each way, never under `first` or over `maximum`.
+    """The wait before attempt 1, 2, ...: from `first` to twice as long, doubling, never over `maximum`.
 
-    `jitter` is a random number from 0 to 1.
+    `jitter` is a random number from 0 to 1. It spreads over the whole of each step, the last one too: many who failed
+    together do not come back together.
     """
-    doubled = first * 2.0 ** min(max(attempt - 1, 0), _EXPONENT_MAX)
-    return min(max(min(doubled, maximum) * (0.75 + 0.5 * jitter), first), maximum)
+    shortest = min(first * 2.0 ** min(max(attempt - 1, 0), _EXPONENT_MAX), max(maximum / 2, first))
+    return shortest + jitter * (min(2 * shortest, maximum) - shortest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -29,6 +30,7 @@ from supervisor.text import in_one_line
 
 DEFAULT_BOARD_URL: Final = "http://127.0.0.1:8000/mcp"
 
+_LOOKS_LIKE_A_FIELD = re.compile(r"[a-z_]{1,40}")
 _SECRET_FIELDS = frozenset({"api_key", "apikey", "key", "token", "secret", "password", "authorization"})
 
 
@@ -52,6 +54,10 @@ class Worker:
     max_output_tokens: int | None = None
     temperature: float | None = None
     system_prompt: str = ""
+    fallback_models: tuple[str, ...] = ()
+    max_tokens_per_day: int | None = None
+    price_input: float | None = None
+    price_output: float | None = None
     cooldown_seconds: int = 900
     max_failures: int = 3
 
@@ -90,9 +96,7 @@ def parse_roster(text: str) -> Roster:
     except RecursionError:
         raise RosterError(["is not TOML: nested too deep"]) from None
     problems: list[str] = [
-        f"{in_one_line(name)}: no such table"
-        for name in document
-        if name not in {"workers", "defaults", "pool"}
+        f"{_named(name)}: no such table" for name in document if name not in {"workers", "defaults", "pool"}
     ]
     pool = _checked(_PoolTable, document.get("pool", {}), "pool", problems)
     defaults = document.get("defaults", {})
@@ -107,9 +111,10 @@ def parse_roster(text: str) -> Roster:
         reported = defaults if isinstance(defaults, Mapping) else ()
         table = _checked(_WorkerTable, _with_defaults(entry, defaults), place, problems, reported=reported)
         if table is not None:
-            workers.append(
-                Worker(**{**table.model_dump(exclude_none=True), "skills": tuple(table.skills or ())})
-            )
+            fields = table.model_dump(exclude_none=True)
+            for name in {"skills", "fallback_models"} & fields.keys():
+                fields[name] = tuple(fields[name])
+            workers.append(Worker(**fields))
     names = Counter(
         entry["name"] for entry in entries if isinstance(entry, dict) and _is_name(entry.get("name"))
     )
@@ -150,6 +155,10 @@ class _WorkerFields(_Table):
     max_output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
     temperature: float | None = Field(default=None, ge=0, le=2)
     system_prompt: Prompt | None = None
+    fallback_models: Annotated[list[Name], AfterValidator(_unique)] | None = None
+    max_tokens_per_day: int | None = Field(default=None, ge=1, le=1_000_000_000_000)
+    price_input: float | None = Field(default=None, ge=0, le=1_000_000)
+    price_output: float | None = Field(default=None, ge=0, le=1_000_000)
     cooldown_seconds: CooldownSeconds | None = None
     max_failures: Failures | None = None
 
@@ -197,9 +206,15 @@ def _checked(
         return None
 
 
+def _named(unknown: str) -> str:
+    """An unknown name as it may be told: a slip of the pen. Anything else could be a key that was put in its place."""
+    return unknown if _LOOKS_LIKE_A_FIELD.fullmatch(unknown) else "(a name that is not shown)"
+
+
 def _described(error: ValidationError, place: str, reported: Collection[str]) -> Iterator[str]:
     for detail in error.errors(include_input=False, include_context=False, include_url=False):
-        path = in_one_line(".".join(str(part) for part in detail["loc"]))
+        path = ".".join(str(part) for part in detail["loc"])
+        path = _named(path) if detail["type"] == "extra_forbidden" else in_one_line(path)
         field = str(detail["loc"][0])
         if detail["type"] == "missing" and field in reported:
             continue

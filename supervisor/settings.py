@@ -27,6 +27,8 @@ from supervisor.roster import DEFAULT_BOARD_URL, Roster, Worker, read_roster
 from supervisor.urls import is_loopback
 
 DEFAULT_ROSTER: Final = "config/workers.toml"
+LEDGER: Final = "roundtable-pool.db"
+"""Where a pool that runs alone keeps what its workers have used up, in the folder where it is started."""
 ONLY_WORKER: Final = "worker"
 """The name, in this program's log, of the one worker that the environment describes."""
 

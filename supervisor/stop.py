@@ -7,28 +7,33 @@ from contextlib import contextmanager
 
 import trio
 
+from supervisor.scopes import open_scope
+
 
 class Stop:
-    """Shared by all workers of a pool. Setting it neither waits nor cancels anything but model calls."""
+    """Shared by all workers of a pool. Setting it cancels waits for tasks, then model calls, and nothing else."""
 
     def __init__(self) -> None:
         self._requested = trio.Event()
         self._is_cut = False
-        self._scopes: set[trio.CancelScope] = set()
+        self._calls: set[trio.CancelScope] = set()
+        self._waits: set[trio.CancelScope] = set()
 
     @property
     def is_requested(self) -> bool:
         return self._requested.is_set()
 
     def request(self) -> None:
-        """First phase: nobody claims any more."""
+        """First phase: nobody claims any more, and waits for a task end."""
         self._requested.set()
+        for scope in self._waits:
+            scope.cancel()
 
     def cut(self) -> None:
         """Second phase: model calls that run are cancelled, and later ones end as they begin."""
         self.request()
         self._is_cut = True
-        for scope in self._scopes:
+        for scope in self._calls:
             scope.cancel()
 
     async def wait_requested(self) -> None:
@@ -40,13 +45,13 @@ class Stop:
             await self._requested.wait()
 
     @contextmanager
+    def until_requested(self) -> Iterator[trio.CancelScope]:
+        """A scope for one wait for a task, cancelled by the first phase."""
+        with open_scope(self._waits, is_over=self._requested.is_set()) as scope:
+            yield scope
+
+    @contextmanager
     def until_cut(self) -> Iterator[trio.CancelScope]:
         """A scope for one model call, cancelled by the second phase."""
-        with trio.CancelScope() as scope:
-            if self._is_cut:
-                scope.cancel()
-            self._scopes.add(scope)
-            try:
-                yield scope
-            finally:
-                self._scopes.discard(scope)
+        with open_scope(self._calls, is_over=self._is_cut) as scope:
+            yield scope

@@ -9,9 +9,9 @@ import trio
 
 from supervisor.board_errors import BoardError
 from supervisor.child import Crash, run_guarded
-from supervisor.record import WorkerRecord
+from supervisor.context import WorkerContext
+from supervisor.record import State
 from supervisor.restart import after_failure
-from supervisor.stop import Stop
 
 log = structlog.get_logger(__name__)
 
@@ -20,27 +20,22 @@ PARKED_FOR_FAILING = "it failed too often; the log says how"
 
 
 async def supervise(
-    name: str,
-    record: WorkerRecord,
-    stop: Stop,
-    *,
-    run: Callable[[], Awaitable[None]],
-    release: Callable[[], Awaitable[None]],
-    jitter: Callable[[], float],
+    context: WorkerContext, *, run: Callable[[], Awaitable[None]], release: Callable[[], Awaitable[None]]
 ) -> None:
     """Run the child until the stop is requested or it is parked; raises nothing that the child raised.
 
     `release` lets go of what a crashed child still holds; it is called before the child is left alone for good.
     """
-    while not _is_over(record, stop):
+    name, record = context.name, context.record
+    while not context.told_to_leave():
         started_at = trio.current_time()
         log.info("worker_started", worker=name)
         crash = await run_guarded(run)
-        if crash is None and _is_over(record, stop):
+        if crash is None and context.told_to_leave():
             break
         now = trio.current_time()
         record.restarts, delay = after_failure(
-            record.restarts, started_at=started_at, now=now, jitter=jitter()
+            record.restarts, started_at=started_at, now=now, jitter=context.chance.jitter()
         )
         seconds = None if delay is None else round(delay, 1)
         log.error(
@@ -49,16 +44,13 @@ async def supervise(
         if delay is None:
             record.park(PARKED_FOR_FAILING)
         else:
-            record.state = "waiting: restart"
-            await stop.pause(delay)
+            record.restart_count += 1
+            record.note(State.RESTARTING, until=now + delay)
+            await context.stop.pause(delay)
     if record.parked is not None:
         log.error("worker_parked", worker=name, reason=record.parked)
     if record.held:
         await _release_last(name, release)
-
-
-def _is_over(record: WorkerRecord, stop: Stop) -> bool:
-    return stop.is_requested or record.parked is not None
 
 
 async def _release_last(name: str, release: Callable[[], Awaitable[None]]) -> None:

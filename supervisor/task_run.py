@@ -8,37 +8,40 @@ from dataclasses import dataclass
 import structlog
 import trio
 
-from supervisor.board_client import BoardClient
-from supervisor.board_errors import BoardAwayError, BoardBusyError, CallRefusedError, ClaimLostError
-from supervisor.failures import FailureClass, ModelCallError
-from supervisor.limits import BOARD_BACKOFF_FIRST_SECONDS, BOARD_BACKOFF_MAX_SECONDS
-from supervisor.model_client import ModelClient
-from supervisor.policy import (
-    CONSEQUENCES,
-    WorkerMove,
-    endpoint_wait_seconds,
-    gives_up,
-    settled_class,
+from supervisor.board import BoardClient, Claim
+from supervisor.board_errors import (
+    BoardAwayError,
+    BoardBusyError,
+    BoardNonsenseError,
+    CallRefusedError,
+    ClaimLostError,
+    WorkerRefusedError,
 )
-from supervisor.prompt import Brief, compose
-from supervisor.record import WorkerRecord
-from supervisor.restart import backoff_seconds
-from supervisor.roster import Worker
-from supervisor.stop import Stop
+from supervisor.calls import AtCapError, Attempt, ModelCalls
+from supervisor.context import WorkerContext
+from supervisor.failures import FailureClass, ModelCallError
+from supervisor.lease import RAN_OUT, Lease
+from supervisor.model_client import ModelClient
+from supervisor.persistence import persist
+from supervisor.policy import CONSEQUENCES, Move, endpoint_wait_seconds, gives_up
+from supervisor.prompt import compose
 
 STOPPING_REASON = "the pool is stopping"
-_STOPPING_WAIT_SECONDS = 0.5
-"""Between attempts to reach the board while the pool stops: the whole stop is bounded, so there is no time for more."""
+AT_CAP_REASON = "the worker's budget has no room for this task now"
+RAN_OUT_REASON = "the lease ran out while the board could not be asked"
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Chance:
-    """What a worker draws at random: the mark of a fence, and a number from 0 to 1 that spreads waits."""
+@dataclass(slots=True)
+class _Asked:
+    """What came of asking the model: one of these, or nothing when the stop came first."""
 
-    mark: Callable[[], str]
-    jitter: Callable[[], float]
+    answer: str | None = None
+    failure: ModelCallError | None = None
+    is_at_cap: bool = False
+    lost: str | None = None
+    refused: WorkerRefusedError | None = None
 
 
 class TaskRun:
@@ -51,151 +54,219 @@ class TaskRun:
 
     def __init__(
         self,
-        worker: Worker,
-        record: WorkerRecord,
-        stop: Stop,
-        chance: Chance,
+        context: WorkerContext,
         board: BoardClient,
         model: ModelClient,
+        calls: ModelCalls,
+        claim: Claim,
     ) -> None:
-        self._worker = worker
-        self._record = record
-        self._stop = stop
-        self._chance = chance
+        self._context = context
         self._board = board
         self._model = model
+        self._calls = calls
+        self._claim = claim
+        self._task_id = claim.task_id
+        self._attempt = Attempt()
 
-    async def run(self, brief: Brief) -> None:
-        try:
-            answer = await self._ask_model(brief)
-            if answer is not None:
-                await self._submit(brief.task_id, answer)
-            else:
-                await self._release(brief.task_id, STOPPING_REASON)
-        except ModelCallError as failure:
-            await self._fail(brief.task_id, failure)
+    async def run(self, lease: Lease) -> None:
+        asked = await self._ask_model(lease)
+        if asked.refused is not None:
+            raise asked.refused
+        if asked.lost == RAN_OUT:
+            await self._release(RAN_OUT_REASON)
+        elif asked.lost is not None:
+            self._let_go(asked.lost)
+        elif asked.is_at_cap:
+            await self._release(AT_CAP_REASON)
+        elif asked.failure is not None:
+            await self._fail(asked.failure)
+        elif asked.answer is not None:
+            await self._hand_in(asked.answer)
+        else:
+            await self._release(STOPPING_REASON)
 
-    async def release_unstarted(self, task_id: int) -> None:
-        """Give back a task that was claimed just before the worker was told to leave; no call is made for it."""
-        await self._release(task_id, STOPPING_REASON if self._stop.is_requested else "the worker is parked")
+    async def release_unstarted(self, reason: str) -> None:
+        """Give back a task that was claimed just when the worker could not begin any more; no call is made for it."""
+        await self._release(reason)
 
-    async def _ask_model(self, brief: Brief) -> str | None:
-        """The answer, or None if the stop came first. Raises ModelCallError."""
-        messages = compose(brief, mark=self._chance.mark(), system_prompt=self._worker.system_prompt)
-        started = trio.current_time()
-        answer: str | None = None
-        with self._stop.until_cut():
-            answer = await self._model.ask(messages)
-        if answer is not None:
-            self._record.note_answer()
-            seconds = round(trio.current_time() - started, 3)
-            log.info("model_answered", worker=self._worker.name, task_id=brief.task_id, seconds=seconds)
-        return answer
+    async def _ask_model(self, lease: Lease) -> _Asked:
+        """Ask while the lease is kept; a claim that is lost ends the call at once."""
+        context = self._context
+        messages = compose(
+            self._claim.brief, mark=context.chance.mark(), system_prompt=context.worker.system_prompt
+        )
+        asked = _Asked()
+        if trio.current_time() >= lease.ends_at:
+            # The program was stopped for so long between the claim and now: no call is worth beginning.
+            self._calls.forgo()
+            asked.lost = RAN_OUT
+            return asked
+        async with trio.open_nursery() as nursery:
 
-    async def _submit(self, task_id: int, answer: str) -> None:
-        """Hand the answer in, however long the board is away. Raises ModelCallError if the board does not take the text."""
+            async def keep_lease() -> None:
+                try:
+                    asked.lost = await lease.keep(self._board, context.chance.jitter)
+                except WorkerRefusedError as refused:
+                    asked.refused = refused
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(keep_lease)
+            try:
+                with context.stop.until_cut():
+                    asked.answer = await self._calls.ask(messages, self._model, self._attempt)
+            except ModelCallError as failure:
+                asked.failure = failure
+                # Before anything is said to the board: a crash or a cancel there must not lose what follows from it.
+                self._draw_consequences(failure, asked_at=self._attempt.last_asked_at)
+            except AtCapError:
+                asked.is_at_cap = True
+            nursery.cancel_scope.cancel()
+        if asked.answer is not None:
+            log.info(
+                "model_answered",
+                worker=context.name,
+                task_id=self._task_id,
+                model=self._attempt.model,
+                seconds=round(self._attempt.seconds, 3),
+                tokens=self._attempt.usage.tokens,
+            )
+        return asked
+
+    async def _hand_in(self, answer: str) -> None:
+        """Submit, however long the board is away."""
+        has_reported = await self._report("answered")
 
         async def submit() -> None:
-            await self._board.submit_result(task_id, answer)
+            await self._board.submit_result(self._task_id, self._claim.claim_id, answer)
 
         async def submit_again() -> None:
             # The reply was lost, perhaps after the board had stored the answer.
-            state = await self._board.read_task(task_id)
+            state = await self._board.read_task(self._task_id)
             if not (state.status in {"submitted", "done"} and state.result == answer):
                 await submit()
 
         try:
             await self._persist(submit, submit_again)
         except ClaimLostError as lost:
-            log.warning("claim_lost", worker=self._worker.name, task_id=task_id, code=lost.code)
+            self._let_go(lost.code)
+            return
         except CallRefusedError as refused:
             detail = f"the board does not take the answer ({refused.code})"
-            raise ModelCallError(FailureClass.CONTENT, detail) from None
-        else:
-            log.info("task_submitted", worker=self._worker.name, task_id=task_id, chars=len(answer))
-            self._record.forget_failures(task_id)
-        self._record.held.discard(task_id)
+            failure = ModelCallError(FailureClass.CONTENT, detail)
+            self._draw_consequences(failure, asked_at=self._attempt.last_asked_at)
+            await self._fail(failure)
+            return
+        self._context.tell_task("task_submitted", self._task_id, chars=len(answer))
+        self._context.record.forget_failures(self._task_id)
+        self._context.let_go(self._claim.claim_id)
+        if not has_reported:
+            await self._report("answered")
 
-    async def _fail(self, task_id: int, failure: ModelCallError) -> None:
-        record, worker = self._record, self._worker
-        kind = settled_class(failure.kind, has_answered=record.has_answered)
-        consequence = CONSEQUENCES[kind]
-        log.warning(
-            "model_call_failed", worker=worker.name, task_id=task_id, failure=kind, detail=failure.detail
-        )
-        # What the worker must remember comes before the first await: a crash or a cancel there must not lose it.
-        if consequence.worker is WorkerMove.PARK:
-            record.park(f"{kind}: {failure.detail}")
-        elif consequence.worker is WorkerMove.WAIT:
+    def _draw_consequences(self, failure: ModelCallError, *, asked_at: float) -> None:
+        """For the worker and its endpoint."""
+        context, record = self._context, self._context.record
+        jitter = context.chance.jitter()
+        move = CONSEQUENCES[failure.kind].move
+        if move is Move.PARK:
+            record.park(f"{failure.kind}: {failure.detail}")
+        elif move is Move.COOL_DOWN:
+            context.endpoint.cool_down(
+                failure.kind,
+                asked_at=asked_at,
+                retry_after_seconds=failure.retry_after_seconds,
+                jitter=jitter,
+            )
+        elif move is Move.BACK_OFF:
             record.troubles += 1
             wait = endpoint_wait_seconds(
-                kind,
+                failure.kind,
                 retry_after_seconds=failure.retry_after_seconds,
                 troubles=record.troubles,
-                jitter=self._chance.jitter(),
+                jitter=jitter,
             )
-            record.endpoint_free_at = max(record.endpoint_free_at, trio.current_time() + wait)
+            record.free_at = max(record.free_at, trio.current_time() + wait)
         else:
             record.troubles = 0
-        failures = record.count_failure(task_id) if consequence.counts else 0
-        if gives_up(consequence, failures=failures, max_failures=worker.max_failures):
-            await self._ask_for_help(task_id, kind, failures)
-            record.forget_failures(task_id)
-        await self._release(task_id, f"{kind}: {failure.detail}", failed=consequence.counts)
 
-    async def _ask_for_help(self, task_id: int, kind: FailureClass, failures: int) -> None:
+    async def _fail(self, failure: ModelCallError) -> None:
+        worker, record = self._context.worker, self._context.record
+        consequence = CONSEQUENCES[failure.kind]
+        failures = record.count_failure(self._task_id) if consequence.counts else 0
+        if self._attempt.calls:
+            await self._report(f"no result ({failure.kind})")
+        if gives_up(consequence, failures=failures, max_failures=worker.max_failures):
+            await self._ask_for_help(failure.kind, failures)
+            record.forget_failures(self._task_id)
+        await self._release(f"{failure.kind}: {failure.detail}", failed=consequence.counts)
+
+    async def _report(self, outcome: str) -> bool:
+        """Tell the board what the attempt took. Tried once: the task itself must not wait for it."""
+        if self._context.stop.is_requested:
+            return False
+        body = self._attempt.sentence(self._context.name, outcome)
+        try:
+            await self._board.report_progress(
+                self._task_id, body, idempotency_key=f"progress-{self._claim.claim_id}"
+            )
+        except (
+            BoardAwayError,
+            BoardBusyError,
+            BoardNonsenseError,
+            CallRefusedError,
+            ClaimLostError,
+        ) as refused:
+            log.warning(
+                "progress_not_reported",
+                worker=self._context.name,
+                task_id=self._task_id,
+                reason=str(refused),
+            )
+            return False
+        return True
+
+    async def _ask_for_help(self, kind: FailureClass, failures: int) -> None:
         """While the task is still held, so that nobody claims it in between."""
+        name = self._context.name
         times = "once" if failures == 1 else f"{failures} times"
-        body = f"{self._worker.name} failed at this task {times} and leaves it. Class of the last failure: {kind}."
+        body = f"{name} failed at this task {times} and leaves it. Class of the last failure: {kind}."
 
         async def ask() -> None:
-            await self._board.ask_for_help(task_id, body)
+            await self._board.ask_for_help(
+                self._task_id, body, idempotency_key=f"help-{self._claim.claim_id}"
+            )
 
         try:
             await self._persist(ask)
         except (ClaimLostError, CallRefusedError) as refused:
-            log.warning("help_not_requested", worker=self._worker.name, task_id=task_id, code=refused.code)
+            log.warning("help_not_requested", worker=name, task_id=self._task_id, code=refused.code)
         else:
-            log.warning("help_requested", worker=self._worker.name, task_id=task_id, failure=kind)
+            log.warning("help_requested", worker=name, task_id=self._task_id, failure=kind)
 
-    async def _release(self, task_id: int, reason: str, *, failed: bool = False) -> None:
+    async def _release(self, reason: str, *, failed: bool = False) -> None:
         async def release() -> None:
-            cooldown = self._worker.cooldown_seconds if failed else None
-            await self._board.release_task(task_id, reason, failed=failed, cooldown_seconds=cooldown)
+            await self._board.release_task(
+                self._task_id,
+                self._claim.claim_id,
+                reason,
+                failed=failed,
+                cooldown_seconds=self._context.worker.cooldown_seconds if failed else None,
+            )
 
         try:
             await self._persist(release)
         except ClaimLostError as lost:
-            log.warning("claim_lost", worker=self._worker.name, task_id=task_id, code=lost.code)
+            self._let_go(lost.code)
         else:
-            log.info("task_released", worker=self._worker.name, task_id=task_id, failed=failed)
-        self._record.held.discard(task_id)
+            self._context.tell_task("task_released", self._task_id, failed=failed)
+            self._context.let_go(self._claim.claim_id)
+
+    def _let_go(self, code: str) -> None:
+        """The board has ended the claim already, and says so with this word."""
+        log.warning("claim_lost", worker=self._context.name, task_id=self._task_id, code=code)
+        self._context.let_go(self._claim.claim_id)
 
     async def _persist(
         self, call: Callable[[], Awaitable[None]], again: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        """Make the call until the board has answered it; `again` takes its place once a reply was lost."""
-        attempt = 0
-        while True:
-            try:
-                await call()
-            except BoardBusyError as busy:
-                wait = busy.retry_after_seconds
-            except BoardAwayError as away:
-                attempt += 1
-                call = again or call
-                wait = backoff_seconds(
-                    attempt,
-                    jitter=self._chance.jitter(),
-                    first=BOARD_BACKOFF_FIRST_SECONDS,
-                    maximum=BOARD_BACKOFF_MAX_SECONDS,
-                )
-                log.warning(
-                    "board_away", worker=self._worker.name, reason=str(away), wait_seconds=round(wait, 1)
-                )
-            else:
-                return
-            if self._stop.is_requested:
-                await trio.sleep(min(wait, _STOPPING_WAIT_SECONDS))
-            else:
-                await self._stop.pause(wait)
+        context = self._context
+        await persist(call, again=again, stop=context.stop, worker=context.name, jitter=context.chance.jitter)

@@ -8,31 +8,28 @@ waited out and never a failure of the worker.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 import structlog
 import trio
 
-from supervisor.board_client import BoardClient
-from supervisor.board_errors import (
-    BoardAwayError,
-    BoardBusyError,
-    CallRefusedError,
-    ClaimLostError,
-    WorkerRefusedError,
-)
-from supervisor.limits import BOARD_BACKOFF_FIRST_SECONDS, BOARD_BACKOFF_MAX_SECONDS
+from supervisor.board import BoardClient, Claim
+from supervisor.board_errors import BoardAwayError, BoardBusyError, WorkerRefusedError
+from supervisor.calls import Hindrance, ModelCalls
+from supervisor.claiming import Claimant
+from supervisor.context import WorkerContext
+from supervisor.lease import Lease
 from supervisor.model_client import ModelClient
-from supervisor.prompt import Brief
-from supervisor.record import WorkerRecord
-from supervisor.restart import backoff_seconds
-from supervisor.roster import Worker
-from supervisor.stop import Stop
-from supervisor.task_run import STOPPING_REASON, Chance, TaskRun
+from supervisor.record import State
+from supervisor.task_run import STOPPING_REASON, TaskRun
 
-LEFTOVER_REASON = "left over from an earlier run of the pool"
-_LEAVING_ATTEMPTS = 3
+_STATES = {
+    Hindrance.HOURLY_CAP: State.AT_CAP,
+    Hindrance.DAILY_CAP: State.AT_CAP,
+    Hindrance.ENDPOINT: State.COOLING_DOWN,
+    Hindrance.BACK_OFF: State.BACKING_OFF,
+}
 
 log = structlog.get_logger(__name__)
 
@@ -52,187 +49,107 @@ class WorkerLoop:
     the board could be reached. Anything that it raises is a bug or a nonsense answer of the board.
     """
 
-    def __init__(
-        self,
-        worker: Worker,
-        record: WorkerRecord,
-        stop: Stop,
-        connections: Connections,
-        chance: Chance,
-        poll_interval: float,
-    ) -> None:
-        self._worker = worker
-        self._record = record
-        self._stop = stop
+    def __init__(self, context: WorkerContext, connections: Connections, poll_interval: float) -> None:
+        self._context = context
         self._connections = connections
-        self._chance = chance
-        self._poll_interval = poll_interval
+        self._claimant = Claimant(context, poll_interval, self._wait_for_news)
+        self._calls = ModelCalls(context)
         self._running = 0
-        self._in_hand: set[int] = set()
         self._finished = trio.Event()
-        self._is_unsure = True
-        self._board_troubles = 0
 
     async def run(self) -> None:
-        while not self._told_to_leave():
+        context = self._context
+        while not context.told_to_leave():
             try:
                 async with self._connections.model() as model, self._connections.board() as board:
                     await self._work(board, model)
             except BoardAwayError as away:
-                await self._wait_for_board(away)
+                await self._claimant.wait_for_board(away)
             except BoardBusyError as busy:
-                await self._stop.pause(busy.retry_after_seconds)
+                await context.stop.pause(busy.retry_after_seconds)
             except WorkerRefusedError as refused:
-                self._record.park(str(refused))
+                context.record.park(str(refused))
 
     async def release_leftovers(self) -> None:
-        """Let go of everything that the board says this worker holds, and nothing else. Raises BoardError."""
+        """Let go of everything that this worker holds according to the board, and nothing else. Raises BoardError."""
         async with self._connections.board() as board:
-            await self._settle(board)
-
-    def _told_to_leave(self) -> bool:
-        return self._stop.is_requested or self._record.parked is not None
+            await self._claimant.settle(board)
 
     async def _work(self, board: BoardClient, model: ModelClient) -> None:
         async with trio.open_nursery() as tasks:
-            while not self._told_to_leave():
+            while not self._context.told_to_leave():
                 if not await self._has_room():
                     continue
-                brief = await self._claim(board)
-                if brief is not None:
-                    self._take(brief, tasks, board, model)
-        await self._leave(board)
+                taken = await self._claimant.claim(board)
+                if taken is not None:
+                    self._take(*taken, tasks, board, model)
+        await self._claimant.leave(board)
 
     async def _has_room(self) -> bool:
         """Whether one more task may be claimed now; if not, after a wait for what may have changed that."""
-        if self._running >= self._worker.concurrency:
+        context = self._context
+        # While the endpoint is in trouble one task at a time finds out whether that is over.
+        if self._running >= (1 if context.endpoint.troubles else context.worker.concurrency):
             await self._wait_for_news(float("inf"))
             return False
         now = trio.current_time()
-        cap_until = self._record.call_allowed_at(now, self._worker.max_calls_per_hour)
-        until = max(cap_until, self._record.endpoint_free_at)
+        until, hindrance = self._calls.allowed_at(now)
         if until <= now:
             return True
-        cause = "hourly_cap" if cap_until >= self._record.endpoint_free_at else "endpoint"
-        if self._record.state != f"waiting: {cause}":
-            log.warning("worker_waits", worker=self._worker.name, cause=cause, seconds=round(until - now, 1))
-        self._record.state = f"waiting: {cause}"
+        if until == float("inf"):
+            # The last call of the cap is promised to a task that is in hand.
+            await self._wait_for_news(until)
+            return False
+        state = _STATES[hindrance]
+        if (context.record.state, context.record.reason) != (state, hindrance):
+            log.warning("worker_waits", worker=context.name, cause=hindrance, seconds=round(until - now, 1))
+        context.record.note(state, until=until, reason=hindrance)
         await self._wait_for_news(until - now)
         return False
 
-    async def _claim(self, board: BoardClient) -> Brief | None:
-        """The next task, or None after a wait. The board being away is waited out here, with the connection open."""
-        try:
-            if self._is_unsure:
-                await self._settle(board)
-                if self._told_to_leave():
-                    return None
-            brief = await board.claim_next()
-        except BoardAwayError as away:
-            self._is_unsure = True  # The reply may be what was lost, and the task claimed.
-            await self._wait_for_board(away)
-        except BoardBusyError as busy:
-            await self._stop.pause(busy.retry_after_seconds)
-        except (ClaimLostError, CallRefusedError) as refused:
-            self._is_unsure = True  # The board may think that this worker holds more than it knows of.
-            log.warning("claim_refused", worker=self._worker.name, code=refused.code)
-            await self._stop.pause(self._poll_interval)
-        except WorkerRefusedError as refused:
-            self._record.park(str(refused))
-        else:
-            self._board_is_back()
-            if brief is not None:
-                return brief
-            self._record.state = "working" if self._running else "idle"
-            await self._wait_for_news(self._poll_interval)
-        return None
-
-    def _take(self, brief: Brief, tasks: trio.Nursery, board: BoardClient, model: ModelClient) -> None:
+    def _take(
+        self, claim: Claim, lease: Lease, tasks: trio.Nursery, board: BoardClient, model: ModelClient
+    ) -> None:
         """Start on a task that was just claimed. Synchronous, so that nothing comes between the claim and its record."""
-        self._record.held.add(brief.task_id)
-        self._in_hand.add(brief.task_id)
+        why_not = self._why_not_begin()
+        self._context.take(claim)
+        self._claimant.in_hand.add(claim.claim_id)
         self._running += 1
-        self._record.state = "working"
-        is_wanted = not self._told_to_leave()
-        if is_wanted:
-            self._record.count_call(trio.current_time())
-        log.info("task_claimed", worker=self._worker.name, task_id=brief.task_id)
-        task = TaskRun(self._worker, self._record, self._stop, self._chance, board, model)
-        tasks.start_soon(self._run_task, task, brief, is_wanted)
+        if why_not is None:
+            self._calls.promise()
+        self._context.tell_task("task_claimed", claim.task_id)
+        task = TaskRun(self._context, board, model, self._calls, claim)
+        tasks.start_soon(self._run_task, task, claim, lease, why_not)
 
-    async def _run_task(self, task: TaskRun, brief: Brief, is_wanted: bool) -> None:
+    def _why_not_begin(self) -> str | None:
+        """What has come up while the claim was on its way, as the reason of a release."""
+        if self._context.stop.is_requested:
+            return STOPPING_REASON
+        if self._context.record.parked is not None:
+            return "the worker is parked"
+        return "the worker may not call its model now" if self._must_not_claim() else None
+
+    def _must_not_claim(self) -> bool:
+        now = trio.current_time()
+        return self._context.told_to_leave() or self._calls.allowed_at(now)[0] > now
+
+    async def _run_task(self, task: TaskRun, claim: Claim, lease: Lease, why_not: str | None) -> None:
         try:
-            if is_wanted:
-                await task.run(brief)
+            if why_not is None:
+                await task.run(lease)
             else:
-                await task.release_unstarted(brief.task_id)
+                await task.release_unstarted(why_not)
         except WorkerRefusedError as refused:
-            self._record.park(str(refused))
+            self._context.record.park(str(refused))
         finally:
-            self._in_hand.discard(brief.task_id)
+            self._claimant.in_hand.discard(claim.claim_id)
             self._running -= 1
             self._finished.set()
-
-    async def _settle(self, board: BoardClient) -> None:
-        """Ask the board what it thinks this worker holds, and release what is not in hand."""
-        identity = await board.whoami()
-        if identity.role != "worker":
-            self._record.park("the token is not a worker's")
-            return
-        leftovers = [task_id for task_id in identity.held if task_id not in self._in_hand]
-        self._record.held = set(identity.held) | self._in_hand
-        if leftovers:
-            log.warning("leftovers_released", worker=self._worker.name, task_ids=leftovers)
-        for task_id in leftovers:
-            with suppress(ClaimLostError):  # It ended between the two calls, which is as good.
-                await board.release_task(
-                    task_id, STOPPING_REASON if self._stop.is_requested else LEFTOVER_REASON
-                )
-            self._record.held.discard(task_id)
-        self._is_unsure = False
-
-    async def _leave(self, board: BoardClient) -> None:
-        """A claim whose reply was lost may still stand: ask before going, but not for ever."""
-        for attempt in range(_LEAVING_ATTEMPTS):
-            if not self._is_unsure:
-                return
-            if attempt:
-                await trio.sleep(0.5)
-            try:
-                await self._settle(board)
-            except WorkerRefusedError as refused:
-                self._record.park(str(refused))
-                return
-            except (BoardAwayError, BoardBusyError) as away:
-                log.warning("board_away", worker=self._worker.name, reason=str(away))
-
-    async def _wait_for_board(self, away: BoardAwayError) -> None:
-        self._board_troubles += 1
-        wait = backoff_seconds(
-            self._board_troubles,
-            jitter=self._chance.jitter(),
-            first=BOARD_BACKOFF_FIRST_SECONDS,
-            maximum=BOARD_BACKOFF_MAX_SECONDS,
-        )
-        self._record.state = "waiting: board"
-        log.warning("board_away", worker=self._worker.name, reason=str(away), wait_seconds=round(wait, 1))
-        await self._stop.pause(wait)
-
-    def _board_is_back(self) -> None:
-        if self._board_troubles:
-            log.info("board_back", worker=self._worker.name)
-        self._board_troubles = 0
+            if self._must_not_claim():
+                self._claimant.interrupt()
 
     async def _wait_for_news(self, seconds: float) -> None:
         """Until a task of this worker has ended since the last such wait, the stop was requested, or the time is over."""
-
-        async def cancel_when_told() -> None:
-            await self._stop.wait_requested()
-            waiting.cancel_scope.cancel()
-
-        with trio.move_on_after(seconds):
-            async with trio.open_nursery() as waiting:
-                waiting.start_soon(cancel_when_told)
-                await self._finished.wait()
-                waiting.cancel_scope.cancel()
+        with trio.move_on_after(seconds), self._context.stop.until_requested():
+            await self._finished.wait()
         self._finished = trio.Event()

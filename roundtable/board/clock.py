@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 
-from roundtable.rules.model import Now
+from roundtable.rules.model import Now, utc_text
 
 Clock = Callable[[], Now]
 
@@ -15,8 +14,7 @@ _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def reading(utc_ms: int, board_ms: int) -> Now:
-    text = datetime.fromtimestamp(utc_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return Now(utc_ms, board_ms, text.removesuffix("+00:00") + "Z")
+    return Now(utc_ms, board_ms, utc_text(utc_ms))
 
 
 def system_clock() -> Clock:

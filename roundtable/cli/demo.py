@@ -15,10 +15,11 @@ import click
 import trio
 from rich.console import Console
 
-from roundtable.cli.demo_leader import DemoError, Finished, lead, open_call
+from roundtable.cli.board_call import RefusedError, open_call
+from roundtable.cli.demo_leader import DemoError, Finished, lead
 from roundtable.cli.demo_story import STORY
 from roundtable.cli.demo_view import DemoConsole, open_view, show_results
-from roundtable.cli.running import EXIT_FAULT, run
+from roundtable.cli.running import EXIT_FAULT, Signals, run
 from roundtable.cli.up import open_roundtable
 from roundtable.config.agents import AgentsFile
 from roundtable.config.settings import Settings
@@ -47,14 +48,15 @@ def demo_command() -> None:
 
     Needs the extra `local`. The model's weights are fetched once and kept in your cache folder.
     """
-    run(demo)
+    run(demo, reloads=False)
 
 
-async def demo(stop: trio.Event) -> int:
-    """Play the demo until all its tasks are done (0), until `stop` is set or until it fails (1).
+async def demo(signals: Signals) -> int:
+    """Play the demo until all its tasks are done (0), until it is told to stop or until it fails (1).
 
     Raises LocalModelError if there is no model to play it with.
     """
+    stop = signals.stop
     require_extra()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What a model writes need not fit the terminal's encoding.
@@ -95,14 +97,15 @@ async def play(
     token = new_token()
     agents = AgentsFile(MappingProxyType({digest_of(token): Agent("leader", Role.LEADER)}))
     settings = Settings(port=0, db_path=folder / "roundtable.db", rate_limit_per_minute=_CALLS_PER_MINUTE)
-    async with open_roundtable(settings, agents, make_roster(endpoint), {}) as server:
-        console.print(f"The board listens on {server.urls[0]}.\n", highlight=False, soft_wrap=True)
+    async with open_roundtable(settings, agents, make_roster(endpoint), {}) as roundtable:
+        url = roundtable.server.urls[0]
+        console.print(f"The board listens on {url}.\n", highlight=False, soft_wrap=True)
         with open_view(console) as view:
-            async with open_call(server.urls[0], token) as call:
+            async with open_call(url, token) as call:
                 with trio.move_on_after(patience_seconds) as patience:
                     try:
                         return await _unless(stop, partial(lead, call, STORY, view))
-                    except* DemoError as refusals:
+                    except* (DemoError, RefusedError) as refusals:
                         for refusal in refusals.exceptions:
                             view.say(f"The demo cannot go on: {refusal}.")
                 if patience.cancelled_caught:

@@ -6,16 +6,13 @@ decisions are fixed, and it says so where it makes one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-import httpx2
 import trio
-from mcp.client import Client
-from mcp.client.streamable_http import streamable_http_client
 
+from roundtable.cli.board_call import Call
 from roundtable.cli.demo_story import PlannedTask
 from roundtable.rules.change import Event
 from roundtable.rules.limits import PAGE_ROWS_MAX
@@ -23,7 +20,6 @@ from roundtable.rules.model import Attention, Kind, Status, Verdict
 from supervisor.text import in_one_line
 
 POLL_SECONDS: Final = 0.5
-CALL_SECONDS: Final = 30.0
 HELP_REQUESTS_MAX: Final = 3
 """For one task. A model that fails more often than that will not manage."""
 ENCOURAGEMENT: Final = "Please try once more. One short sentence is enough."
@@ -31,12 +27,6 @@ ENCOURAGEMENT: Final = "Please try once more. One short sentence is enough."
 
 class DemoError(Exception):
     """The story cannot be played to its end. The message is one line for a person."""
-
-
-class Call(Protocol):
-    """A tool call at the board. Raises DemoError when it is refused."""
-
-    def __call__(self, tool: str, arguments: Mapping[str, Any]) -> Awaitable[Mapping[str, Any]]: ...
 
 
 class Show(Protocol):
@@ -60,30 +50,10 @@ class Finished:
     sent_back: tuple[str, ...]
 
 
-@asynccontextmanager
-async def open_call(url: str, token: str) -> AsyncIterator[Call]:
-    """The official SDK's client at the board at `url`, as the agent of this token."""
-    headers = {"Authorization": f"Bearer {token}"}
-    async with (
-        httpx2.AsyncClient(headers=headers, trust_env=False, timeout=CALL_SECONDS) as http,
-        Client(streamable_http_client(url, http_client=http)) as client,
-    ):
-
-        async def call(tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-            reply = await client.call_tool(tool, dict(arguments))
-            content: Mapping[str, Any] = reply.structured_content or {}
-            if reply.is_error:
-                error = content.get("error", {})
-                raise DemoError(f"the board refused {tool}: {in_one_line(str(error.get('message', '')))}")
-            return content
-
-        yield call
-
-
 async def lead(call: Call, story: Sequence[PlannedTask], show: Show) -> tuple[Finished, ...]:
     """Put the story's tasks on the board, review what comes in until all are done, and return them.
 
-    It waits as long as it takes: the bound is the caller's. Raises DemoError.
+    It waits as long as it takes: the bound is the caller's. Raises DemoError, RefusedError.
     """
     leader = _Leader(call, show)
     await leader.plan(story)

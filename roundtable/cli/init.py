@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,8 +12,9 @@ from typing import Final
 
 import click
 
-from roundtable.cli.connecting import board_url, connect_commands, export_command, is_wildcard
+from roundtable.cli.connecting import agent_json, agent_lines, board_url, is_wildcard
 from roundtable.cli.new_files import create_file
+from roundtable.cli.output import OutputError, say
 from roundtable.config.errors import ConfigError, shown
 from roundtable.config.samples import sample_roster
 from roundtable.config.settings import Settings, load_settings
@@ -75,7 +75,13 @@ def write_configuration(settings: Settings, mint: Callable[[], str] = new_token)
 
 
 def describe(written: Written, settings: Settings) -> str:
-    """For people: what was made, and the commands that connect each new agent, with each token once."""
+    """For people: what was made, the commands that connect each new agent, with each token once, and what to do next."""
+    text = describe_files(written, settings)
+    return f"{text}\n\nThen start the board: roundtable up" if written.agents else text
+
+
+def describe_files(written: Written, settings: Settings) -> str:
+    """The same without what to do next."""
     lines = [
         _file_line(settings.agents_config, written.agents_path, "the agents, readable by you alone"),
         _file_line(settings.workers_config, written.workers_path, "a sample roster with comments"),
@@ -83,10 +89,9 @@ def describe(written: Written, settings: Settings) -> str:
     if written.agents:
         lines += ["", "Each token is shown here and never again. In a terminal of the agent's own:"]
     for new in written.agents:
-        lines += ["", f"# {new.agent.name} ({_description(new.agent)})", export_command(new.token)]
-        lines += _app_lines(board_url(settings))
-    if written.agents:
-        lines += ["", *_notes(settings)]
+        lines += ["", *agent_lines(new.agent, new.token, board_url(settings))]
+    if written.agents and (notes := _notes(settings)):
+        lines += ["", *notes]
     return "\n".join(lines)
 
 
@@ -97,16 +102,7 @@ def as_json(written: Written, settings: Settings) -> str:
         "agents_config": {"path": str(settings.agents_config), "written": written.agents_path is not None},
         "workers_config": {"path": str(settings.workers_config), "written": written.workers_path is not None},
         "url": url,
-        "agents": [
-            {
-                "name": new.agent.name,
-                "role": new.agent.role,
-                "skills": new.agent.skills,
-                "token": new.token,
-                "connect": dict(connect_commands(url)),
-            }
-            for new in written.agents
-        ],
+        "agents": [agent_json(new.agent, new.token, url) for new in written.agents],
     }
     return json.dumps(content, indent=2)
 
@@ -117,10 +113,12 @@ def initialise(settings: Settings, wording: Callable[[Written, Settings], str] =
     Raises InitError; then no file is new.
     """
     written = write_configuration(settings)
-    if not _say(wording(written, settings)):
+    try:
+        say(wording(written, settings))
+    except OutputError:
         # The tokens stand nowhere else, so files that nobody can use any more would be all that is left.
         written.undo()
-        raise InitError(["the output cannot be written, so no file was made"])
+        raise InitError(["the output cannot be written, so no file was made"]) from None
 
 
 @click.command("init")
@@ -169,24 +167,8 @@ def _file_line(path: Path, made: Path | None, what: str) -> str:
     )
 
 
-def _description(agent: Agent) -> str:
-    return ", ".join([agent.role.value, *agent.skills])
-
-
-def _app_lines(url: str) -> list[str]:
-    commands = connect_commands(url)
-    return [
-        "#   Claude Code:",
-        commands["claude"],
-        "#   Codex (reads the variable at each start, so keep the export line in its shell's profile):",
-        commands["codex"],
-        "#   any other app, as JSON for its settings:",
-        commands["json"],
-    ]
-
-
 def _notes(settings: Settings) -> list[str]:
-    notes = ["Then start the board: roundtable up"]
+    notes = []
     if not settings.port:
         notes.append("PORT above is the one that `roundtable up` prints: ROUNDTABLE_PORT is 0.")
     if is_wildcard(settings.host):
@@ -194,20 +176,3 @@ def _notes(settings: Settings) -> list[str]:
             "From another machine put this one's name into the address, and the name into ROUNDTABLE_ALLOWED_HOSTS."
         )
     return notes
-
-
-def _say(text: str) -> bool:
-    """Print the text; whether all of it got out."""
-    if sys.stdout is None:  # the program was started with a closed one
-        return False
-    encoding = sys.stdout.encoding or "utf-8"
-    try:
-        click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
-    except (OSError, ValueError):
-        # What is left in the buffer would fail once more when the interpreter ends.
-        with suppress(OSError, ValueError):
-            sink = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(sink, sys.stdout.fileno())
-            os.close(sink)
-        return False
-    return True

@@ -15,6 +15,21 @@ COMMANDS = {
     "up": "roundtable.cli.up:up_command",
     "serve": "roundtable.cli.serve:serve_command",
     "demo": "roundtable.cli.demo:demo_command",
+    "status": "roundtable.cli.status:status_command",
+    "watch": "roundtable.cli.watch:watch_command",
+    "tasks": "roundtable.cli.browsing:tasks_command",
+    "show": "roundtable.cli.browsing:show_command",
+    "add": "roundtable.cli.leading:add_command",
+    "reply": "roundtable.cli.leading:reply_command",
+    "review": "roundtable.cli.leading:review_command",
+    "cancel": "roundtable.cli.leading:cancel_command",
+    "connect": "roundtable.cli.connect:connect_command",
+    "backup": "roundtable.cli.keeping:backup_command",
+    "export": "roundtable.cli.moving:export_command",
+    "import": "roundtable.cli.moving:import_command",
+    "verify": "roundtable.cli.keeping:verify_command",
+    "doctor": "roundtable.cli.doctor:doctor_command",
+    "token": "roundtable.cli.token:token_command",
 }
 
 

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import click
 import structlog
@@ -14,26 +15,47 @@ import trio
 
 from roundtable.config.errors import ConfigError
 from roundtable.store.errors import StoreError
+from supervisor.fields import ConfigurationError
 from supervisor.local_model.errors import LocalModelError
-from supervisor.roster import RosterError
 
 log = structlog.get_logger(__name__)
 
 EXIT_FAULT = 1
 EXIT_CONFIGURATION = 2
 
-Work = Callable[[trio.Event], Awaitable[int]]
-"""A program: takes the event that tells it to stop, and returns its exit code."""
+
+class Signals:
+    """What the owner tells a running program: `stop` once, and any number of hang-ups."""
+
+    def __init__(self) -> None:
+        self.stop = trio.Event()
+        self._hung_up = trio.Event()
+
+    def hang_up(self) -> None:
+        self._hung_up.set()
+
+    async def next_hang_up(self) -> None:
+        """Wait for one. Those that come while the last one is being dealt with are one together, and none is lost."""
+        await self._hung_up.wait()
+        self._hung_up = trio.Event()
 
 
-def run(work: Work) -> None:
+Work = Callable[[Signals], Awaitable[int]]
+"""A program: takes what the owner tells it, and returns its exit code."""
+
+
+def run(work: Work, *, reloads: bool) -> None:
     """Run the program and exit the process with its code.
 
-    The first SIGINT or SIGTERM sets the event, the second ends the process at once. What the owner has to put right
-    is printed, one line each, with exit code 2; a fault of ours is logged with its traceback.
+    The first SIGINT or SIGTERM sets `stop`, the second ends the process at once. SIGHUP is a hang-up for a program
+    that reloads something, and never ends it; for any other it is a stop. What the owner has to put right is printed,
+    one line each, with exit code 2; a fault of ours is logged with its traceback.
     """
+    if reloads:
+        # What the receiver puts back when it closes: a late SIGHUP must not turn a clean end into a death.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        code = trio.run(_with_signals, work, strict_exception_groups=True)
+        code = trio.run(partial(_with_signals, work, reloads), strict_exception_groups=True)
     except Exception as error:
         code = _tell(error)
     if sys.stdout is not None:  # it is where the program was started with a closed one
@@ -42,22 +64,25 @@ def run(work: Work) -> None:
     raise SystemExit(code)
 
 
-async def _with_signals(work: Work) -> int:
-    stop = trio.Event()
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+async def _with_signals(work: Work, reloads: bool) -> int:
+    signals = Signals()
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as received:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_watch, signals, stop)
-            code = await work(stop)
+            nursery.start_soon(_watch, received, signals, reloads)
+            code = await work(signals)
             nursery.cancel_scope.cancel()
     return code
 
 
-async def _watch(signals: AsyncIterator[int], stop: trio.Event) -> None:
-    async for number in signals:
-        if stop.is_set():
+async def _watch(received: AsyncIterator[int], signals: Signals, reloads: bool) -> None:
+    async for number in received:
+        if reloads and number == signal.SIGHUP:
+            signals.hang_up()
+            continue
+        if signals.stop.is_set():
             os._exit(128 + number)
         log.info("stopping", signal=signal.Signals(number).name)
-        stop.set()
+        signals.stop.set()
 
 
 def _tell(error: Exception) -> int:
@@ -81,7 +106,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _problems(error: BaseException) -> tuple[str, ...]:
     """What the owner is told of an error, or nothing if the fault is ours."""
     match error:
-        case ConfigError() | RosterError():
+        case ConfigError() | ConfigurationError():
             return error.problems
         case StoreError() | LocalModelError():
             return (str(error),)

@@ -10,8 +10,10 @@ import click
 import structlog
 import trio
 
-from roundtable.cli.running import run
+from roundtable.cli.reloading import Seats, keep_reloading
+from roundtable.cli.running import Signals, run
 from roundtable.cli.server import open_server, public_listener
+from roundtable.cli.standing import open_standing
 from roundtable.config.agents import load_agents
 from roundtable.config.settings import Settings, load_settings
 from roundtable.rules.agents import Directory
@@ -22,19 +24,26 @@ log = structlog.get_logger(__name__)
 
 @click.command("serve")
 def serve_command() -> None:
-    """Run the board server alone, until it is told to stop (Ctrl-C)."""
-    run(serve)
+    """Run the board server alone, until it is told to stop (Ctrl-C). SIGHUP makes it read agents.json again."""
+    run(serve, reloads=True)
 
 
-async def serve(stop: trio.Event) -> int:
-    """Serve until `stop` is set. Raises ConfigError, StoreError, OSError."""
+async def serve(signals: Signals) -> int:
+    """Serve until told to stop. Raises ConfigError, StoreError, OSError."""
     settings = start_settings()
     file = load_agents(settings.agents_config)
     warn(file.warnings)
-    directory = Directory(file.agents.values())
-    async with open_server(settings, directory, [public_listener(settings, file.agents)]) as server:
+    listener = public_listener(settings, file.agents)
+    async with (
+        open_server(settings, Directory(file.agents.values()), [listener]) as server,
+        open_standing(settings.db_path, server, lambda: None),
+        trio.open_nursery() as nursery,
+    ):
+        seats = Seats(settings.agents_config, listener.tokens, server.board, file)
+        nursery.start_soon(keep_reloading, signals, seats)
         announce(settings, server.urls[0], f"{len(file.agents)} agents")
-        await stop.wait()
+        await signals.stop.wait()
+        nursery.cancel_scope.cancel()
     return 0
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ import trio
 from roundtable.board.actor import Board, open_board
 from roundtable.board.clock import Clock, system_clock
 from roundtable.config.settings import Settings
+from roundtable.config.tokens import digest_of
 from roundtable.rules.agents import Agent, Directory
 from roundtable.store.database import open_database
 from roundtable.store.execute import Executor
@@ -24,7 +24,7 @@ from roundtable.tools.endpoint import Endpoint
 from roundtable.web.doors import Doors
 from roundtable.web.limits import WebLimits
 from roundtable.web.listeners import Listener
-from roundtable.web.serving import serving
+from roundtable.web.serving import Connections, serving
 from roundtable.web.tokens import TokenTable
 
 log = structlog.get_logger(__name__)
@@ -34,10 +34,11 @@ CLAIM_ID_BYTES = 12
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server. `urls` are the MCP addresses, in the order of the listeners."""
+    """A running server. `urls` are the MCP addresses, in the order of the listeners; `connections` counts those of now."""
 
     board: Board
     urls: tuple[str, ...]
+    connections: Callable[[], Connections]
 
 
 def public_listener(settings: Settings, agents: Mapping[bytes, Agent]) -> Listener:
@@ -54,8 +55,12 @@ def public_listener(settings: Settings, agents: Mapping[bytes, Agent]) -> Listen
 
 def pool_listener(tokens: Mapping[str, str], agents: Iterable[Agent]) -> Listener:
     """Where the pool comes in: on this machine only, with the tokens of this run only."""
-    known = {hashlib.sha256(tokens[agent.name].encode()).digest(): agent for agent in agents}
-    return Listener("127.0.0.1", 0, TokenTable(known))
+    return Listener("127.0.0.1", 0, TokenTable(by_digest(tokens, agents)))
+
+
+def by_digest(tokens: Mapping[str, str], agents: Iterable[Agent]) -> dict[bytes, Agent]:
+    """These agents by the digest of the token that each has by its name."""
+    return {digest_of(tokens[agent.name]): agent for agent in agents}
 
 
 @asynccontextmanager
@@ -72,23 +77,29 @@ async def open_server(
         executor = Executor(
             open_database(settings.db_path),
             directory,
-            Limits(settings.claims_per_worker, settings.rate_limit_per_minute),
+            Limits(
+                settings.claims_per_worker,
+                settings.rate_limit_per_minute,
+                settings.lease_seconds,
+                settings.waits_per_token,
+            ),
             lambda: secrets.token_urlsafe(CLAIM_ID_BYTES),
         )
         try:
             executor.start(clock())
             async with open_board(executor, clock) as board:
-                endpoint = Endpoint(board, settings.rate_limit_per_minute)
+                stopping = trio.Event()
+                endpoint = Endpoint(board, settings.rate_limit_per_minute, stopping)
                 limits = _web_limits(settings)
                 doors = Doors(
                     endpoint,
                     limits,
                     ready=board.probe,
-                    stopping=trio.Event(),
+                    stopping=stopping,
                     has_stopped=lambda: board.has_stopped,
                 )
                 async with endpoint.run(), serving(doors, listeners, limits) as served:
-                    yield Server(board, tuple(f"{url}/mcp" for url in served.urls))
+                    yield Server(board, tuple(f"{url}/mcp" for url in served.urls), served.connections)
         finally:
             executor.close()
 

@@ -5,23 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
 import structlog
 import trio
 
-from roundtable.cli.init import Written, describe, initialise
-from roundtable.cli.running import run
+from roundtable.cli.init import Written, describe_files, initialise
+from roundtable.cli.reloading import Keys, PoolSeats, Seats, keep_reloading
+from roundtable.cli.running import Signals, run
 from roundtable.cli.serve import announce, start_settings, warn
 from roundtable.cli.server import Server, open_server, pool_listener, public_listener
+from roundtable.cli.standing import open_standing
 from roundtable.config.agents import AgentsFile, load_agents
 from roundtable.config.environment import read_environment
 from roundtable.config.roster import merge_roster
 from roundtable.config.settings import Settings
 from roundtable.config.tokens import new_token
 from supervisor.keys import read_keys
-from supervisor.pool import open_pool
+from supervisor.ledger import pool_ledger_path
+from supervisor.pool import Pool, open_pool
 from supervisor.roster import Roster, read_roster
 
 log = structlog.get_logger(__name__)
@@ -31,13 +36,14 @@ log = structlog.get_logger(__name__)
 def up_command() -> None:
     """Run the board server and the worker pool, until told to stop (Ctrl-C).
 
-    Without a configuration it makes one first, as `roundtable init` does.
+    Without a configuration it makes one first, as `roundtable init` does. SIGHUP makes it read agents.json and the
+    roster again.
     """
-    run(up)
+    run(up, reloads=True)
 
 
-async def up(stop: trio.Event) -> int:
-    """Run board and pool until `stop` is set. Raises ConfigError, RosterError, StoreError, OSError."""
+async def up(signals: Signals) -> int:
+    """Run board and pool until told to stop. Raises ConfigError, RosterError, StoreError, OSError."""
     settings = start_settings()
     if not settings.agents_config.exists():
         initialise(settings, _first_words)
@@ -45,18 +51,35 @@ async def up(stop: trio.Event) -> int:
     warn(file.warnings)
     roster = _roster(settings)
     environment = read_environment(os.environ, Path.cwd()).values
-    async with open_roundtable(settings, file, roster, environment) as server:
-        announce(settings, server.urls[0], f"{len(file.agents)} agents, {len(roster.workers)} pool workers")
+    async with (
+        open_roundtable(settings, file, roster, environment) as roundtable,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(keep_reloading, signals, roundtable.seats)
+        announce(
+            settings,
+            roundtable.server.urls[0],
+            f"{len(file.agents)} agents, {len(roster.workers)} pool workers",
+        )
         if not roster.workers:
-            log.info("no_pool_workers", advice=f"the roster {settings.workers_config} names none")
-        await stop.wait()
+            log.info("no_pool_workers", advice=_why_no_workers(settings))
+        await signals.stop.wait()
+        nursery.cancel_scope.cancel()
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Roundtable:
+    """Board and pool that run. The owner's agents come in at the server's first URL."""
+
+    server: Server
+    seats: Seats
 
 
 @asynccontextmanager
 async def open_roundtable(
     settings: Settings, file: AgentsFile, roster: Roster, environment: Mapping[str, str]
-) -> AsyncIterator[Server]:
+) -> AsyncIterator[Roundtable]:
     """Board and pool for as long as the context lasts.
 
     On leaving: nobody gets a new claim, the pool drains and releases while everything else is answered, then the
@@ -65,21 +88,48 @@ async def open_roundtable(
     everybody = merge_roster(file, roster.workers)
     keys = read_keys(roster, environment)
     tokens = {agent.name: new_token() for agent in everybody.pool}
-    listeners = [public_listener(settings, file.agents)]
-    if everybody.pool:
-        listeners.append(pool_listener(tokens, everybody.pool))
+    # The pool's way in is there even for an empty roster, which the owner may fill while the program runs.
+    public, inner = public_listener(settings, file.agents), pool_listener(tokens, everybody.pool)
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(open_server(settings, everybody.directory, listeners))
-        if everybody.pool:
-            await stack.enter_async_context(open_pool(roster, url=server.urls[1], tokens=tokens, keys=keys))
+        server = await stack.enter_async_context(open_server(settings, everybody.directory, [public, inner]))
+        pool: Pool | None = None
+        # Outside the pool, so that it tells how the pool drains.
+        await stack.enter_async_context(
+            open_standing(settings.db_path, server, lambda: None if pool is None else pool.status())
+        )
+        pool = await stack.enter_async_context(
+            open_pool(
+                roster,
+                url=server.urls[1],
+                tokens=tokens,
+                keys=keys,
+                ledger_path=pool_ledger_path(settings.db_path),
+                tells_tasks=False,  # the board does
+            )
+        )
+        pool_seats = PoolSeats(
+            pool, inner.tokens, tokens, roster, keys, everybody.pool, partial(_read_roster, settings)
+        )
+        seats = Seats(settings.agents_config, public.tokens, server.board, file, pool_seats)
         try:
-            yield server
+            yield Roundtable(server, seats)
         finally:
             server.board.close_claims()
 
 
+def _why_no_workers(settings: Settings) -> str:
+    what = "names none" if settings.workers_config.exists() else "is not there"
+    return f"the roster {settings.workers_config} {what}"
+
+
 def _first_words(written: Written, settings: Settings) -> str:
-    return f"There is no configuration here yet, so `roundtable init` runs first.\n\n{describe(written, settings)}"
+    return f"There is no configuration here yet, so `roundtable init` runs first.\n\n{describe_files(written, settings)}\n"
+
+
+def _read_roster(settings: Settings) -> tuple[Roster, Keys]:
+    """The roster and its keys as they are now. Raises RosterError, OSError."""
+    roster = _roster(settings)
+    return roster, read_keys(roster, read_environment(os.environ, Path.cwd()).values)
 
 
 def _roster(settings: Settings) -> Roster:

@@ -51,6 +51,11 @@ class Entry:
         return Agent(self.name, self.role, self.skills)
 
 
+def is_plain_token(text: str) -> bool:
+    """Whether it has the form of a token."""
+    return _PLAIN_TOKEN.match(text) is not None
+
+
 def read_entry(number: int, key: str, value: object) -> Entry:
     """The entry at this place. Its problems begin with the place; none quotes the key. Raises nothing."""
     entry = Entry()

@@ -45,10 +45,15 @@ def load_agents(path: Path) -> AgentsFile:
         raise ConfigError([f"{name} is not there; `roundtable init` writes one"]) from None
     except UnreadableFileError as error:
         raise ConfigError([f"{name} {error}"]) from None
-    agents, problems = _parse(file.text)
+    return AgentsFile(parse_agents(file.text, name), tuple(_mode_warnings(path, file)))
+
+
+def parse_agents(text: str, name: str) -> Mapping[bytes, Agent]:
+    """The agents of a text, by the SHA-256 of their tokens. Raises ConfigError; each problem begins with this name."""
+    agents, problems = _parse(text)
     if problems:
         raise ConfigError(f"{name}: {problem}" for problem in problems)
-    return AgentsFile(MappingProxyType(agents), tuple(_mode_warnings(path, file)))
+    return MappingProxyType(agents)
 
 
 def _parse(text: str) -> tuple[dict[bytes, Agent], list[str]]:

@@ -37,3 +37,5 @@ MAX_CONNECTIONS: Final = 65_536
 MAX_RATE_LIMIT_PER_MINUTE: Final = 100_000
 MAX_CLAIMS_PER_WORKER: Final = 100
 """A refused claim lists all that its caller holds."""
+
+MAX_WAITS_PER_TOKEN: Final = 100

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from roundtable.config import limits, values
 from roundtable.config.environment import read_environment
 from roundtable.config.errors import ConfigError, shown
+from roundtable.rules.limits import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 
 PREFIX: Final = "ROUNDTABLE_"
 
@@ -50,6 +51,8 @@ class Settings:
     rate_limit_per_minute: int = 60
     """0 means no limit."""
     claims_per_worker: int = 5
+    lease_seconds: int = 1_800
+    waits_per_token: int = 4
     warnings: tuple[str, ...] = ()
 
 
@@ -71,6 +74,10 @@ _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     "rate_limit_per_minute": partial(
         values.parse_whole_number, smallest=0, largest=limits.MAX_RATE_LIMIT_PER_MINUTE
     ),
+    "lease_seconds": partial(
+        values.parse_whole_number, smallest=LEASE_SECONDS_MIN, largest=LEASE_SECONDS_MAX
+    ),
+    "waits_per_token": partial(values.parse_whole_number, smallest=1, largest=limits.MAX_WAITS_PER_TOKEN),
     "claims_per_worker": partial(values.parse_whole_number, smallest=1, largest=limits.MAX_CLAIMS_PER_WORKER),
 }
 

@@ -17,6 +17,7 @@ class Event(StrEnum):
     UPDATED = "updated"
     CLAIMED = "claimed"
     RELEASED = "released"
+    EXPIRED = "expired"
     SUBMITTED = "submitted"
     REVIEWED = "reviewed"
     CANCELLED = "cancelled"
@@ -26,10 +27,10 @@ class Event(StrEnum):
     AGENT_REMOVED = "agent_removed"
 
 
-_NOT_IN_HISTORY = frozenset({"task_id", "claim_id", "updated_at", "attention"})
-"""Identity, secret, derivable, and told by events of its own."""
+_NOT_IN_HISTORY = frozenset({"task_id", "claim_id", "revision", "updated_at", "attention"})
+"""Identity, secret, derivable (twice), and told by events of its own."""
 
-_TOLD_FIELDS = tuple(f.name for f in fields(Task) if f.name not in _NOT_IN_HISTORY)
+TOLD_FIELDS = tuple(f.name for f in fields(Task) if f.name not in _NOT_IN_HISTORY)
 
 Changes = Mapping[str, tuple[object, object]]
 """Field -> (old value, new value)."""
@@ -37,9 +38,13 @@ Changes = Mapping[str, tuple[object, object]]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One decided step. `facts` are further values to tell (a reason, a verdict); `ends` says how a claim ended."""
+    """One decided step.
 
-    event: Event
+    `event` is None where only attention changes. `facts` are further values to tell (a reason, a verdict); `ends`
+    says how a claim ended.
+    """
+
+    event: Event | None
     before: Task | None
     after: Task
     facts: Mapping[str, object] = field(default_factory=dict)
@@ -47,10 +52,9 @@ class Change:
 
     def events(self) -> Iterator[tuple[Event, Changes]]:
         """The events of this change, in the order in which they are told."""
-        yield (
-            self.event,
-            {**self._field_changes(), **{k: (None, v) for k, v in self.facts.items() if v is not None}},
-        )
+        if self.event is not None:
+            facts = {name: (None, fact) for name, fact in self.facts.items() if fact is not None}
+            yield self.event, {**self._field_changes(), **facts}
         before = self.before.attention if self.before else frozenset()
         for reason in Attention:
             if reason in self.after.attention - before:
@@ -60,7 +64,7 @@ class Change:
 
     def _field_changes(self) -> dict[str, tuple[object, object]]:
         told: dict[str, tuple[object, object]] = {}
-        for name in _TOLD_FIELDS:
+        for name in TOLD_FIELDS:
             old = getattr(self.before, name) if self.before else None
             new = getattr(self.after, name)
             if old != new and not (self.before is None and new == ()):

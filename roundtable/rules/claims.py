@@ -1,4 +1,8 @@
-"""Claiming, releasing and submitting: the worker's side of the table."""
+"""Claims: taking one, and every way in which it ends but a submit.
+
+A claim is a lease with a fence: it ends by itself unless its holder is heard of, and its claim_id, new for every
+claim, tells a holder of today from one of yesterday.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,10 @@ from dataclasses import replace
 from roundtable.rules import limits
 from roundtable.rules.agents import Agent
 from roundtable.rules.change import Change, Event
-from roundtable.rules.commands import ReleaseTask, SubmitResult
+from roundtable.rules.commands import ReleaseTask
 from roundtable.rules.errors import BoardError, Code, echo, forbidden, invalid
 from roundtable.rules.lifecycle import Action, after, is_final, wrong_status
-from roundtable.rules.model import Attention, ClaimEnd, Now, Status, Task
-from roundtable.rules.text import is_invisible
+from roundtable.rules.model import ClaimEnd, Now, Status, Task
 
 
 def holds(task: Task, agent: Agent) -> bool:
@@ -73,18 +76,39 @@ def refuse_one_more(held: Sequence[int], allowed: int) -> None:
         )
 
 
-def refuse_not_holder(task: Task, caller: Agent, *, ever_held: bool) -> None:
-    """Raise BoardError unless the caller holds the task now: `forbidden`, `conflict` or `stale_claim`, in this order."""
-    if holds(task, caller):
+def refuse_not_holder(task: Task, caller: Agent, claim_id: str | None, *, ever_held: bool) -> None:
+    """Raise BoardError unless the caller holds the task now, by the claim that it names (None: its present one).
+
+    `forbidden` if it never held it; `conflict` if the task is final or submitted by the caller; else `stale_claim`.
+    """
+    if holds(task, caller) and claim_id in (None, task.claim_id):
         return
     if not ever_held:
         raise forbidden(f"You have never held task {task.task_id}; only its holder may do this.")
     if is_final(task.status) or (task.status is Status.SUBMITTED and task.assignee == caller.name):
         raise wrong_status(task, "only its holder may do this, while it is claimed")
+    what = "You hold it by another claim" if holds(task, caller) else "Your claim on it has ended"
     raise BoardError(
         Code.STALE_CLAIM,
-        f"Your claim on task {task.task_id} has ended; the task is {task.status}. Nothing was changed.",
+        f"{what}; task {task.task_id} is {task.status}. Nothing was changed; whoami lists your present claims.",
         status=task.status.value,
+    )
+
+
+def lease_seconds(task: Task, default: int) -> int:
+    """How long a claim of the task lasts without a word from its holder."""
+    return task.lease_seconds or default
+
+
+def _freed(task: Task, action: Action, now: Now) -> Task:
+    """The task back on the board."""
+    return replace(
+        task,
+        status=after(task, action),
+        assignee=None,
+        claim_id=None,
+        claimed_at=None,
+        updated_at=now.text,
     )
 
 
@@ -97,19 +121,36 @@ def release(task: Task, caller: Agent, command: ReleaseTask, now: Now, *, ever_h
     if forced:
         if command.failed:
             raise invalid("failed=true is for the holder of a task; a leader's release counts no failure.")
+        freed = _freed(task, Action.RELEASE, now)
+        if command.claim_id not in (None, task.claim_id):
+            raise BoardError(
+                Code.STALE_CLAIM,
+                f"Task {task.task_id} is held by another claim than the one named. Nothing was changed.",
+                status=task.status.value,
+            )
     else:
-        refuse_not_holder(task, caller, ever_held=ever_held)
-    new = replace(
-        task,
-        status=after(task, Action.RELEASE),
-        assignee=None,
-        claim_id=None,
-        claimed_at=None,
-        failures=task.failures + command.failed,
-        updated_at=now.text,
-    )
+        refuse_not_holder(task, caller, command.claim_id, ever_held=ever_held)
+        freed = _freed(task, Action.RELEASE, now)
+    new = replace(freed, failures=task.failures + command.failed)
     ends = ClaimEnd.FORCED if forced else ClaimEnd.FAILED if command.failed else ClaimEnd.RELEASED
     return Change(Event.RELEASED, task, new, {"reason": command.reason}, ends)
+
+
+def expire(task: Task, now: Now) -> Change:
+    """Decide the end of a lease that has run out."""
+    new = replace(_freed(task, Action.EXPIRE, now), failures=task.failures + 1)
+    return Change(Event.EXPIRED, task, new, ends=ClaimEnd.EXPIRED)
+
+
+def undo(task: Task, now: Now) -> Change:
+    """Decide that a claim whose answer never arrived is as good as never made."""
+    facts = {"reason": "the answer to claim_next was never handed over"}
+    return Change(Event.RELEASED, task, _freed(task, Action.RELEASE, now), facts, ClaimEnd.RELEASED)
+
+
+def remove_holder(task: Task, now: Now) -> Change:
+    """Decide the end of a claim whose holder is no longer known."""
+    return Change(Event.AGENT_REMOVED, task, _freed(task, Action.RELEASE, now), ends=ClaimEnd.AGENT_REMOVED)
 
 
 def cooldown_seconds(command: ReleaseTask, caller: Agent) -> int:
@@ -117,32 +158,3 @@ def cooldown_seconds(command: ReleaseTask, caller: Agent) -> int:
     if caller.is_leader:
         return limits.COOLDOWN_SECONDS_DEFAULT
     return command.cooldown_seconds if command.failed else 0
-
-
-def is_same_submit(task: Task, caller: Agent, command: SubmitResult) -> bool:
-    """Whether this very result of this caller already stands: a repeat after a lost answer."""
-    return (
-        task.status in {Status.SUBMITTED, Status.DONE}
-        and task.assignee == caller.name
-        and task.result == command.result
-    )
-
-
-def submit(task: Task, caller: Agent, command: SubmitResult, now: Now, *, ever_held: bool) -> Change:
-    """Decide a submit.
-
-    Raises BoardError: `invalid` for a result in which nothing can be seen; see `refuse_not_holder`.
-    """
-    if is_invisible(command.result):
-        raise invalid("The result has no visible character. Submit the work itself, or release the task.")
-    refuse_not_holder(task, caller, ever_held=ever_held)
-    new = replace(
-        task,
-        status=after(task, Action.SUBMIT),
-        claim_id=None,
-        claimed_at=None,
-        result=command.result,
-        attention=task.attention - {Attention.HELP_REQUESTED, Attention.ATTEMPTS_EXHAUSTED},
-        updated_at=now.text,
-    )
-    return Change(Event.SUBMITTED, task, new, ends=ClaimEnd.SUBMITTED)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from roundtable.rules import limits, replies
-from roundtable.rules.agents import Agent
+from roundtable.rules.agents import Agent, Directory
 from roundtable.rules.errors import BoardError
-from roundtable.rules.model import Kind, Now, Status, Verdict
+from roundtable.rules.model import Clearable, Kind, Now, Status, Verdict
 
 R = TypeVar("R", covariant=True)
 
@@ -30,6 +30,8 @@ class Call(Generic[R]):
     tool: str
     command: Command[R]
     arrived: Now
+    empty_waits: int = 0
+    """Waits of this caller that ended empty since its last audit row."""
 
     @property
     def task_id(self) -> int | None:
@@ -56,6 +58,9 @@ class CreateTask(Command[replies.Written]):
     assignee: str | None = None
     priority: int = 0
     depends_on: tuple[int, ...] = ()
+    lease_seconds: int | None = None
+    max_attempts: int = limits.MAX_ATTEMPTS_DEFAULT
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,9 @@ class UpdateTask(Command[replies.Written]):
     assignee: str | None = None
     priority: int | None = None
     depends_on: tuple[int, ...] | None = None
+    lease_seconds: int | None = None
+    max_attempts: int | None = None
+    clear: tuple[Clearable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,7 @@ class ListTasks(Command[replies.TaskPage]):
     assignee: str | None = None
     required_skill: str | None = None
     needs_attention: bool | None = None
+    query: str | None = None
     limit: int = limits.PAGE_ROWS_DEFAULT
     cursor: str | None = None
 
@@ -87,13 +96,43 @@ class GetTask(Command[replies.WholeTask]):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadBoard(Command[replies.BoardAtAGlance]):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimTask(Command[replies.Brief]):
     task_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimNext(Command[replies.Brief | replies.Nothing]):
-    pass
+    """With `waits`, an empty answer is no decision yet: it leaves no audit row."""
+
+    idempotency_key: str | None = None
+    wait_seconds: int = 0
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IsReady(Command[bool]):
+    """Whether the task could be claimed by somebody, for waking the next who waits; no audit row."""
+
+    task_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RenewClaim(Command[replies.Renewed]):
+    task_id: int
+    claim_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UndoClaim(Command[None]):
+    """Take a claim back whose answer never reached its client: no failure, no cool-down; no audit row of its own."""
+
+    task_id: int
+    claim_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +141,7 @@ class ReleaseTask(Command[replies.Written]):
     reason: str | None = None
     failed: bool = False
     cooldown_seconds: int = limits.COOLDOWN_SECONDS_DEFAULT
+    claim_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +149,14 @@ class PostMessage(Command[replies.Written]):
     task_id: int
     body: str
     kind: Kind = Kind.NOTE
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitResult(Command[replies.Written]):
     task_id: int
     result: str
+    claim_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +183,27 @@ class GetHistory(Command[replies.EventPage]):
 
 
 @dataclass(frozen=True, slots=True)
+class WaitForUpdates(Command[replies.News]):
+    """With `waits`, nothing new is no decision yet: it leaves no audit row."""
+
+    cursor: str | None = None
+    wait_seconds: int = limits.WAIT_SECONDS_DEFAULT
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep(Command[None]):
+    """End the leases and cool-downs that have run out, as every batch does first; no audit row."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceAgents(Command[None]):
+    """From now on these are the agents; no audit row. Who is gone loses its claims."""
+
+    directory: Directory
+
+
+@dataclass(frozen=True, slots=True)
 class RecordRefusal(Command[None]):
     """Nothing but an audit row: a call that was refused before it reached the board.
 
@@ -149,6 +212,7 @@ class RecordRefusal(Command[None]):
 
     error: BoardError | None
     task_id: int | None = None
+    claim_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,10 @@ def decode(cursor: str, board_id: str, of: str) -> int:
         position = -1
     # int() reads more spellings than encode writes
     if not 0 <= position <= TASK_ID_MAX or encode(board_id, of, position) != cursor:
-        raise _foreign()
+        raise foreign()
     return position
 
 
-def _foreign() -> BoardError:
+def foreign() -> BoardError:
+    """The refusal of a cursor that this list of this board did not give."""
     return invalid("This cursor is not from this list of this board. Call again without cursor.")

@@ -17,7 +17,9 @@ from roundtable.rules.model import Status, Task
 class Action(StrEnum):
     CLAIM = "claim"
     RELEASE = "release"
+    EXPIRE = "expire"
     SUBMIT = "submit"
+    SUBMIT_LATE = "submit late"
     ACCEPT = "accept"
     REJECT = "reject"
     CANCEL = "cancel"
@@ -27,10 +29,12 @@ TRANSITIONS: Mapping[Status, Mapping[Action, Status]] = MappingProxyType(
     {
         Status.OPEN: {
             Action.CLAIM: Status.CLAIMED,
+            Action.SUBMIT_LATE: Status.SUBMITTED,
             Action.CANCEL: Status.CANCELLED,
         },
         Status.CLAIMED: {
             Action.RELEASE: Status.OPEN,
+            Action.EXPIRE: Status.OPEN,
             Action.SUBMIT: Status.SUBMITTED,
             Action.CANCEL: Status.CANCELLED,
         },

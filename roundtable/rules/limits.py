@@ -17,6 +17,10 @@ REASON_CHARS: Final = 1_000
 NAME_CHARS: Final = 100
 """Names of agents and of skills."""
 
+QUERY_CHARS: Final = 200
+SEARCH_STEPS_MAX: Final = 200_000
+"""How far one call searches, in rows of the index; a tenth of a second. The rest is on the next page."""
+
 PRIORITY_MIN: Final = -100
 PRIORITY_MAX: Final = 100
 DEPENDENCIES_MAX: Final = 50
@@ -28,6 +32,27 @@ CLAIMS_PER_WORKER: Final = 5
 """How many tasks a worker may hold at a time unless its agent or the owner says otherwise."""
 
 MAX_ATTEMPTS_DEFAULT: Final = 3
+MAX_ATTEMPTS_MAX: Final = 100
+REJECTIONS_MAX: Final = 3
+"""So many rejections and the leader has to look at the task itself."""
+
+LEASE_SECONDS_DEFAULT: Final = 1_800
+LEASE_SECONDS_MIN: Final = 30
+LEASE_SECONDS_MAX: Final = 86_400
+LATE_RESULTS_PER_AGENT: Final = 3
+"""Refused late results that are kept on a task for each agent."""
+
+WAIT_SECONDS_MAX: Final = 25
+"""The longest a call waits in the server; the apps' own time-outs begin at 25 s to 60 s."""
+WAIT_SECONDS_DEFAULT: Final = 20
+WAITS_PER_TOKEN: Final = 4
+NEEDS_NOW_MAX: Final = 50
+"""How much of what needs the caller now one call tells."""
+
+KEY_CHARS: Final = 100
+KEY_HOURS: Final = 24
+"""How long an idempotency key is remembered."""
+
 COOLDOWN_SECONDS_DEFAULT: Final = 900
 COOLDOWN_SECONDS_MAX: Final = 86_400
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
 
@@ -32,11 +32,23 @@ class Kind(StrEnum):
     HELP_REQUEST = "help_request"
     REPLY = "reply"
     NOTE = "note"
+    LATE_RESULT = "late_result"
+    """The board's own: refused work that is kept."""
 
 
 class Verdict(StrEnum):
     ACCEPT = "accept"
     REJECT = "reject"
+
+
+class Clearable(StrEnum):
+    """The optional fields of a task that an update can unset."""
+
+    ACCEPTANCE_CRITERIA = "acceptance_criteria"
+    REQUIRED_SKILL = "required_skill"
+    ASSIGNEE = "assignee"
+    DEPENDS_ON = "depends_on"
+    LEASE_SECONDS = "lease_seconds"
 
 
 class ClaimEnd(StrEnum):
@@ -47,6 +59,7 @@ class ClaimEnd(StrEnum):
     FORCED = "forced"
     SUBMITTED = "submitted"
     CANCELLED = "cancelled"
+    EXPIRED = "expired"
     AGENT_REMOVED = "agent_removed"
 
 
@@ -66,7 +79,11 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task as the rules see it. `failures` and `rejections` count since the leader last updated it."""
+    """A task as the rules see it.
+
+    `failures` and `rejections` count since the leader last updated it, `revision` counts the updates.
+    `lease_seconds` is None where the owner's default holds.
+    """
 
     task_id: int
     title: str
@@ -82,6 +99,8 @@ class Task:
     failures: int
     rejections: int
     max_attempts: int
+    lease_seconds: int | None
+    revision: int
     attention: frozenset[Attention]
     result: str | None
     claim_id: str | None
@@ -96,12 +115,32 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim ever made, and how it ended. `superseded`: the leader has updated the task since it ended."""
+
+    claim_id: str
+    task_id: int
+    agent: str
+    attempt: int
+    lease_until_ms: int
+    revision_seen: int
+    ended_by: ClaimEnd | None
+    superseded: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Dependency:
     """A task that another one waits for."""
 
     task_id: int
     title: str
     status: Status
+
+
+def utc_text(utc_ms: int) -> str:
+    """RFC 3339 in UTC, with milliseconds and `Z`."""
+    text = datetime.fromtimestamp(utc_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return text.removesuffix("+00:00") + "Z"
 
 
 def rank_of(task: Task) -> int:

@@ -30,13 +30,17 @@ def fill(rows: Iterable[T], limit: int, room_bytes: int = PAGE_BYTES) -> tuple[l
     return page, False
 
 
-def texts_that_fit(lengths: Sequence[int]) -> list[bool]:
-    """Which of the texts, most wanted first, a brief has room for."""
-    room = BRIEF_RESULTS_CHARS
+def texts_that_fit(texts: Sequence[str], room_bytes: int) -> list[bool]:
+    """Which of the texts, most wanted first, a brief has room for: in characters, and in bytes of the reply."""
+    room_chars = BRIEF_RESULTS_CHARS
     fits = []
-    for length in lengths:
-        fits.append(length <= room)
-        room -= length if length <= room else 0
+    for text in texts:
+        taken_bytes = size_bytes(text)
+        has_room = len(text) <= room_chars and taken_bytes <= room_bytes
+        if has_room:
+            room_chars -= len(text)
+            room_bytes -= taken_bytes
+        fits.append(has_room)
     return fits
 
 

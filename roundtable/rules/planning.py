@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from roundtable.rules import limits
 from roundtable.rules.agents import Directory
 from roundtable.rules.change import Change, Event
 from roundtable.rules.commands import CreateTask, UpdateTask
 from roundtable.rules.errors import BoardError, Code, echo, invalid, not_found
 from roundtable.rules.lifecycle import refuse_final, wrong_status
-from roundtable.rules.model import Attention, Dependency, Now, Status, Task
+from roundtable.rules.model import Attention, Clearable, Dependency, Now, Status, Task
+from roundtable.rules.text import is_invisible
 
 T = TypeVar("T")
 
@@ -30,6 +30,7 @@ def create(
     Raises BoardError: `not_found` (assignee, dependency), `invalid` (a leader as assignee), `conflict` (a
     cancelled dependency).
     """
+    refuse_invisible(command.title)
     refuse_assignee(command.assignee, directory)
     refuse_dependencies(command.depends_on, dependencies)
     task = Task(
@@ -46,7 +47,9 @@ def create(
         attempt=0,
         failures=0,
         rejections=0,
-        max_attempts=limits.MAX_ATTEMPTS_DEFAULT,
+        max_attempts=command.max_attempts,
+        lease_seconds=command.lease_seconds,
+        revision=0,
         attention=frozenset(),
         result=None,
         claim_id=None,
@@ -71,27 +74,64 @@ def update(
         "required_skill": command.required_skill,
         "depends_on": command.depends_on,
     }
-    named = [name for name, value in only_while_open.items() if value is not None]
+    given = {field for field in Clearable if getattr(command, field) is not None}
+    refuse_given_and_cleared(given, command.clear)
+    named = [name for name, value in only_while_open.items() if value is not None or name in command.clear]
     if named and task.status is not Status.OPEN:
         raise wrong_status(task, f"{', '.join(named)} can be changed only while it is open")
+    refuse_invisible(command.title)
     refuse_assignee(command.assignee, directory)
     if command.depends_on is not None:
         refuse_dependencies(command.depends_on, dependencies)
+    cleared = frozenset(command.clear)
     new = replace(
         task,
         title=_or(command.title, task.title),
         description=_or(command.description, task.description),
-        acceptance_criteria=_or(command.acceptance_criteria, task.acceptance_criteria),
-        required_skill=_or(command.required_skill, task.required_skill),
+        acceptance_criteria=_unless(
+            Clearable.ACCEPTANCE_CRITERIA in cleared,
+            _or(command.acceptance_criteria, task.acceptance_criteria),
+        ),
+        required_skill=_unless(
+            Clearable.REQUIRED_SKILL in cleared, _or(command.required_skill, task.required_skill)
+        ),
         priority=_or(command.priority, task.priority),
-        depends_on=_or(command.depends_on, task.depends_on),
-        assigned_to=_or(command.assignee, task.assigned_to),
-        attention=task.attention - _SETTLED_BY_UPDATE,
+        depends_on=_unless(Clearable.DEPENDS_ON in cleared, _or(command.depends_on, task.depends_on)) or (),
+        assigned_to=_unless(Clearable.ASSIGNEE in cleared, _or(command.assignee, task.assigned_to)),
+        lease_seconds=_unless(
+            Clearable.LEASE_SECONDS in cleared, _or(command.lease_seconds, task.lease_seconds)
+        ),
+        max_attempts=_or(command.max_attempts, task.max_attempts),
+        revision=task.revision + 1,
+        attention=task.attention - _settled(command),
         failures=0,
         rejections=0,
         updated_at=now.text,
     )
     return Change(Event.UPDATED, task, new)
+
+
+def _settled(command: UpdateTask) -> frozenset[Attention]:
+    """The reasons whose cause has gone with this update."""
+    settled = _SETTLED_BY_UPDATE
+    if command.depends_on is not None or Clearable.DEPENDS_ON in command.clear:
+        settled |= {Attention.DEPENDENCY_CANCELLED}  # the new ones were checked not to be cancelled
+    if command.assignee is not None or Clearable.ASSIGNEE in command.clear:
+        settled |= {Attention.ASSIGNEE_GONE}
+    return settled
+
+
+def refuse_invisible(title: str | None) -> None:
+    """Raise BoardError `invalid` for a title in which nothing can be seen."""
+    if title is not None and is_invisible(title):
+        raise invalid("The title has no visible character.")
+
+
+def refuse_given_and_cleared(given: Iterable[Clearable], cleared: Iterable[Clearable]) -> None:
+    """Raise BoardError `invalid` for a field that is to be set and unset at once."""
+    both = sorted(set(given) & set(cleared))
+    if both:
+        raise invalid(f"{', '.join(both)} cannot be given and cleared in one call.")
 
 
 def refuse_assignee(name: str | None, directory: Directory) -> None:
@@ -140,6 +180,10 @@ def notice_of(task: Task, directory: Directory, *, assignee_seen: bool) -> str |
 
 def _or(new: T | None, old: T) -> T:
     return old if new is None else new
+
+
+def _unless(cleared: bool, value: T | None) -> T | None:
+    return None if cleared else value
 
 
 def _ids(ids: Sequence[int]) -> str:

@@ -9,15 +9,20 @@ from typing_extensions import NotRequired, TypedDict
 
 
 class Held(TypedDict):
+    """A task that the caller holds; without its title where so many are held that the titles do not fit."""
+
     task_id: int
-    title: str
+    title: NotRequired[str]
     claim_id: str
     claimed_at: str
+    lease_expires_at: str
 
 
 class Limits(TypedDict):
     tasks_held: NotRequired[int]
     calls_per_minute: NotRequired[int]
+    waits: int
+    lease_seconds: NotRequired[int]
 
 
 class WhoAmI(TypedDict):
@@ -72,6 +77,24 @@ class TaskPage(TypedDict):
     next_cursor: NotRequired[str]
 
 
+class Counts(TypedDict):
+    """How many tasks there are: of each status, and those that wait for the leader."""
+
+    open: int
+    claimed: int
+    submitted: int
+    done: int
+    cancelled: int
+    needs_attention: int
+
+
+class BoardAtAGlance(TypedDict):
+    """The board at a glance: the counts, and the first of the tasks that wait for the leader."""
+
+    counts: Counts
+    needs_attention: list[Row]
+
+
 class TaskFields(TypedDict):
     """All of one task. `claim_id` is there for its holder only."""
 
@@ -88,11 +111,14 @@ class TaskFields(TypedDict):
     attempt: int
     failures: int
     rejections: int
+    max_attempts: int
+    lease_seconds: NotRequired[int]
     needs_attention: NotRequired[str]
     attention: NotRequired[list[str]]
     result: NotRequired[str]
     claim_id: NotRequired[str]
     claimed_at: NotRequired[str]
+    lease_expires_at: NotRequired[str]
     created_at: str
     updated_at: str
 
@@ -120,6 +146,7 @@ class WholeTask(TypedDict):
     messages: list[MessageRow]
     message_cursor: NotRequired[str]
     reviews: list[ReviewRow]
+    why_not_claimable: NotRequired[str]
 
 
 class DependencyResult(TypedDict):
@@ -147,6 +174,7 @@ class Brief(TypedDict):
     task_id: int
     claim_id: str
     attempt: int
+    lease_expires_at: str
     task: TaskFields
     dependencies: list[DependencyResult]
     earlier: list[EarlierResult]
@@ -156,6 +184,17 @@ class Nothing(TypedDict):
     """No task to give."""
 
     task: None
+
+
+class Renewed(TypedDict):
+    """A claim and how it stands. `changed`: the leader has changed the task since its holder last read it."""
+
+    task_id: int
+    status: str
+    lease_expires_at: NotRequired[str]
+    changed: NotRequired[bool]
+    last_message_id: NotRequired[int]
+    reason: NotRequired[str]
 
 
 class EventRow(TypedDict):
@@ -172,3 +211,10 @@ class EventRow(TypedDict):
 class EventPage(TypedDict):
     events: list[EventRow]
     next_cursor: NotRequired[str]
+
+
+class News(TypedDict):
+    """What concerns the caller, and from where to go on."""
+
+    cursor: str
+    updates: list[EventRow]

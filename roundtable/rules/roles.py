@@ -22,14 +22,17 @@ ALLOWED: Mapping[type[commands.Command[Any]], frozenset[Role]] = MappingProxyTyp
         commands.UpdateTask: _LEADER,
         commands.ListTasks: _ALL,
         commands.GetTask: _ALL,
+        commands.ReadBoard: _ALL,
         commands.ClaimTask: _WORKER,
         commands.ClaimNext: _WORKER,
+        commands.RenewClaim: _WORKER,
         commands.ReleaseTask: _ALL,
         commands.PostMessage: _ALL,
         commands.SubmitResult: _WORKER,
         commands.ReviewTask: _LEADER,
         commands.CancelTask: _LEADER,
         commands.GetHistory: _ALL,
+        commands.WaitForUpdates: _ALL,
     }
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,6 +37,7 @@ class Entry:
     task_id: int | None
     outcome: str
     duration_ms: int
+    empty_waits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,23 @@ def append(db: sqlite3.Connection, head: Head, entry: Entry) -> Head:
         entry.task_id,
         entry.outcome,
         entry.duration_ms,
-        0,
+        entry.empty_waits,
         head.sha256,
     )
     db.execute(_INSERT, row)
     return Head(head.audit_id + 1, digest(row))
+
+
+def take_empty_waits(db: sqlite3.Connection) -> dict[str, int]:
+    """What was kept over a stop, and keep it no longer."""
+    return dict(db.execute("DELETE FROM empty_waits RETURNING agent, waits").fetchall())
+
+
+def keep_empty_waits(db: sqlite3.Connection, waits: Mapping[str, int]) -> None:
+    """Keep over a stop how many waits of each agent ended empty and stand in no row yet."""
+    db.executemany(
+        "INSERT INTO empty_waits (agent, waits) VALUES (?, ?)", [one for one in waits.items() if one[1]]
+    )
 
 
 def first_break(db: sqlite3.Connection) -> int | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from roundtable.rules import replies
+from roundtable.rules.limits import PAGE_BYTES
 from roundtable.rules.model import Task
-from roundtable.rules.paging import texts_that_fit
-from roundtable.store import views
+from roundtable.rules.paging import size_bytes, texts_that_fit
+from roundtable.store import claims, views
 from roundtable.store.unit import Unit
 
 
@@ -24,8 +25,10 @@ def brief(unit: Unit, task: Task) -> replies.Brief:
         (task.task_id,),
     ).fetchall()
     # what was sent back comes first: without it the same mistake is made again
+    titles_bytes = sum(size_bytes({"task_id": cause, "title": title}) for cause, title, _ in causes)
     fits = texts_that_fit(
-        [*(len(result) for result, _ in rounds), *(len(result or "") for *_, result in causes)]
+        [*(result for result, _ in rounds), *(result or "" for *_, result in causes)],
+        PAGE_BYTES - titles_bytes,
     )
     earlier: list[replies.EarlierResult] = []
     for (result, note), has_room in zip(rounds, fits, strict=False):
@@ -43,11 +46,14 @@ def brief(unit: Unit, task: Task) -> replies.Brief:
             shown["length"] = len(result)
             shown["omitted"] = True
         dependencies.append(shown)
+    if task.claim_id is None:
+        raise AssertionError("a brief is for a holder")
     return {
         "task_id": task.task_id,
-        "claim_id": task.claim_id or "",
+        "claim_id": task.claim_id,
         "attempt": task.attempt,
-        "task": views.fields(task, for_holder=True),
+        "lease_expires_at": claims.expires_at(unit.db, task.claim_id, unit.now),
+        "task": views.fields(unit, task, for_holder=True),
         "dependencies": dependencies,
         "earlier": earlier,
     }

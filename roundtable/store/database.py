@@ -56,8 +56,8 @@ def migrations() -> list[tuple[int, str, str]]:
     return [(int(name[:4]), name, (folder / name).read_text("utf-8")) for name in names]
 
 
-def migrate(db: sqlite3.Connection, path: Path) -> None:
-    """Bring the schema to the newest version, each step in a transaction of its own with the record that it ran.
+def migrate(db: sqlite3.Connection, path: Path, up_to: int | None = None) -> None:
+    """Bring the schema to this version, or the newest, each step in a transaction of its own with the record that it ran.
 
     Raises StoreError for a file of a newer Roundtable.
     """
@@ -68,7 +68,7 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
             f"{path} was written by a newer Roundtable (schema {version}; this one knows {steps[-1][0]}): update Roundtable"
         )
     for number, _, sql in steps:
-        if number <= version:
+        if number <= version or (up_to is not None and number > up_to):
             continue
         try:
             db.executescript(f"BEGIN IMMEDIATE;\n{sql}\nPRAGMA user_version = {number};")

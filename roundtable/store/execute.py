@@ -9,46 +9,34 @@ Nothing here waits for anybody or knows of other threads: one batch at a time is
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
 
 from roundtable.rules import commands
-from roundtable.rules.agents import Directory
-from roundtable.rules.commands import Call, Command
-from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code
+from roundtable.rules.agents import Agent, Directory
+from roundtable.rules.commands import Call
+from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, forbidden
 from roundtable.rules.model import Now
-from roundtable.rules.roles import refuse_role
-from roundtable.store import audit, claims, reads, writes
+from roundtable.store import audit, claims, tasks, upkeep
+from roundtable.store.dispatch import (
+    OWN,
+    READS,
+    after_refusal,
+    carry_out,
+    names_task,
+    renew_lease,
+)
 from roundtable.store.errors import StoreError
-from roundtable.store.unit import Limits, Presence, Told, Unit
+from roundtable.store.idempotency import Replay
+from roundtable.store.outcomes import Executed, Outcome, audit_entry
+from roundtable.store.unit import BOARD, Limits, Presence, Unit
 
 log = structlog.get_logger(__name__)
-
-Handler = Callable[[Unit, Any], Any]
-
-READS: dict[type[Command[Any]], Handler] = {
-    commands.WhoAmI: reads.who_am_i,
-    commands.ListAgents: reads.list_agents,
-    commands.ListTasks: reads.list_tasks,
-    commands.GetTask: reads.get_task,
-    commands.GetHistory: reads.get_history,
-}
-WRITES: dict[type[Command[Any]], Handler] = {
-    commands.CreateTask: writes.create_task,
-    commands.UpdateTask: writes.update_task,
-    commands.ClaimTask: writes.claim_task,
-    commands.ClaimNext: writes.claim_next,
-    commands.ReleaseTask: writes.release_task,
-    commands.PostMessage: writes.post_message,
-    commands.SubmitResult: writes.submit_result,
-    commands.ReviewTask: writes.review_task,
-    commands.CancelTask: writes.cancel_task,
-}
-HANDLERS = READS | WRITES
 
 OWED_ROWS_MAX = 10_000
 """Audit rows kept in memory while the disk is broken; past that, reads are refused too, so that none is lost."""
@@ -58,28 +46,7 @@ CLOSE_BUSY_TIMEOUT_MS = 500
 UNAVAILABLE_MESSAGE = (
     "The board cannot write to its disk now; nothing was changed. Reads work; try again later."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one call: a reply, or the error that refused it."""
-
-    reply: Any = None
-    error: BoardError | None = None
-
-    def unwrap(self) -> Any:
-        """The reply. Raises the BoardError if the call was refused."""
-        if self.error is not None:
-            raise self.error
-        return self.reply
-
-
-@dataclass(frozen=True, slots=True)
-class Executed:
-    """A finished batch: an outcome for each call, and the events for the program's log."""
-
-    outcomes: list[Outcome]
-    told: list[Told]
+GONE_MESSAGE = "You are no longer one of this board's agents."
 
 
 @dataclass(slots=True)
@@ -87,6 +54,8 @@ class Executor:
     """The one that writes.
 
     `trouble` is why the disk cannot be written now, or None. `accepts_claims` is False while the program stops.
+    `next_end_ms` is when, on the board's clock, the next lease or cool-down runs out; `head` the end of the audit chain.
+    `empty_waits` are, by agent, the waits that ended empty and stand in no audit row yet; they outlive a stop.
     """
 
     db: sqlite3.Connection
@@ -95,21 +64,37 @@ class Executor:
     new_claim_id: Callable[[], str]
     trouble: str | None = None
     accepts_claims: bool = True
+    next_end_ms: int | None = None
     _board_id: str = ""
-    _head: audit.Head = field(init=False)
+    head: audit.Head = field(init=False)
+    empty_waits: Counter[str] = field(default_factory=Counter)
+    _ready: list[int] = field(default_factory=list)
     _presence: Presence = field(init=False)
+    _unsettled: bool = False
     _owed: list[audit.Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        (self._board_id,) = self.db.execute("SELECT board_id FROM board").fetchone()
-        self._head = audit.read_head(self.db)
+        """Raises StoreError if the file cannot be read."""
+        try:
+            (self._board_id,) = self.db.execute("SELECT board_id FROM board").fetchone()
+            self.head = audit.read_head(self.db)
+        except sqlite3.Error as error:
+            raise StoreError(f"the database cannot be read: {error}") from error
         self._presence = Presence(self.db)
 
     def start(self, now: Now) -> None:
-        """Once, before the first batch: bring what is measured by the clock in line with it. Raises StoreError."""
+        """Once, before the first batch: end what has run out meanwhile, and let go of agents that are gone.
+
+        Raises StoreError.
+        """
+        unit = self._unit(BOARD, now)
         try:
             self.db.execute("BEGIN IMMEDIATE")
-            claims.bound_cool_downs(self.db, now)
+            claims.bound_by_length(self.db, now)
+            upkeep.expire(unit)
+            upkeep.settle_agents(unit)
+            self.next_end_ms = claims.next_end_ms(self.db)
+            self.empty_waits.update(audit.take_empty_waits(self.db))
             self.db.execute("COMMIT")
         except sqlite3.Error as error:
             self._abandon()
@@ -129,7 +114,7 @@ class Executor:
             if self.trouble is None:
                 log.error("disk_trouble", reason=str(error))
             self.trouble = f"the database cannot be written: {error}"
-            return Executed([self._salvage(call, now) for call in batch], [])
+            return Executed([self._salvage(call, now) for call in batch])
         except BaseException:
             self._abandon()
             raise
@@ -143,7 +128,7 @@ class Executor:
         try:
             # a stop has a deadline, and somebody who reads or writes the file for long would hold it up
             self.db.execute(f"PRAGMA busy_timeout = {CLOSE_BUSY_TIMEOUT_MS}")
-            if self._owed:
+            if self._owed or self.empty_waits.total():
                 self._write_owed()
             self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error as error:
@@ -156,53 +141,104 @@ class Executor:
     def _write_owed(self) -> None:
         self.db.execute("BEGIN IMMEDIATE")
         for entry in self._owed:
-            self._head = audit.append(self.db, self._head, entry)
+            self.head = audit.append(self.db, self.head, entry)
+        audit.keep_empty_waits(self.db, self.empty_waits)
         self.db.execute("COMMIT")
         self._owed.clear()
 
     def _transact(self, batch: Sequence[Call[Any]], now: Now) -> Executed:
-        head, owed = self._head, list(self._owed)
-        outcomes: list[Outcome] = []
-        told: list[Told] = []
+        head, owed = self.head, list(self._owed)
+        executed = Executed([])
+        self._ready.clear()
         self.db.execute("BEGIN IMMEDIATE")
         for entry in owed:
             head = audit.append(self.db, head, entry)
+        self._expire(executed, now)
+        if self._unsettled:
+            self._settle(executed, now)
         for call in batch:
-            if not isinstance(call.command, commands.Probe):
+            if type(call.command) not in OWN:
                 self._presence.note(call.caller, call.arrived)
-            outcome, events = self._savepoint(call, now)
-            outcomes.append(outcome)
-            told += events
-            made = self._entry(call, outcome, now)
+            outcome = self._one(call, executed, now)
+            made = audit_entry(call, outcome, now)
             if made is not None:
                 head = audit.append(self.db, head, made)
+            executed.outcomes.append(outcome if made is not None else replace(outcome, is_recorded=False))
         if self.trouble is not None:
             # an empty transaction would not touch the disk, and would not tell whether it is back
             self.db.execute("UPDATE board SET probes = probes + 1")
+        # what was taken again within the batch wakes nobody
+        found = [tasks.ready(self.db, task_id) for task_id in dict.fromkeys(self._ready)]
+        executed.ready.extend(ready for ready in found if ready is not None)
+        next_end_ms = claims.next_end_ms(self.db)
         self.db.execute("COMMIT")
-        self._head = head
+        self.head = head
         self._owed.clear()
-        return Executed(outcomes, told)
+        self._unsettled = False
+        self.next_end_ms = next_end_ms
+        return executed
 
-    def _savepoint(self, call: Call[Any], now: Now) -> tuple[Outcome, list[Told]]:
+    def _expire(self, executed: Executed, now: Now) -> None:
+        unit = self._unit(BOARD, now)
+        call = Call(BOARD, "sweep", commands.Sweep(), now)
+        self._in_savepoint(unit, executed, call, lambda: upkeep.expire(unit))
+
+    def _settle(self, executed: Executed, now: Now) -> None:
+        unit = self._unit(BOARD, now)
+        call = Call(BOARD, "agents", commands.ReplaceAgents(self.directory), now)
+        self._in_savepoint(unit, executed, call, lambda: upkeep.settle_agents(unit))
+
+    def _one(self, call: Call[Any], executed: Executed, now: Now) -> Outcome:
         command = call.command
+        if isinstance(command, commands.ReplaceAgents):
+            # remembered until it is on the disk, in case that is broken just now
+            self.directory, self._unsettled = command.directory, True
+            self._settle(executed, now)
+        caller = self.directory.find(call.caller.name)
         if isinstance(command, commands.RecordRefusal):
-            return Outcome(error=command.error), []
-        if isinstance(command, commands.Probe):
-            return Outcome(), []
-        unit = self._unit(call, now)
-        self.db.execute("SAVEPOINT one")
-        outcome = self._outcome(unit, call)
-        if outcome.error is not None:
-            self.db.execute("ROLLBACK TO one")
-            unit.told.clear()
-        self.db.execute("RELEASE one")
-        return outcome, unit.told
+            if caller is not None and command.error is not None and names_task(call):
+                unit = self._unit(caller, now)
+                self._in_savepoint(unit, executed, call, lambda: renew_lease(unit, call))
+            return Outcome(error=command.error)
+        if caller is None and type(command) not in OWN:
+            return Outcome(error=forbidden(GONE_MESSAGE))
+        unit = self._unit(caller or call.caller, now)
+        if names_task(call):
+            renewed = self._in_savepoint(unit, executed, call, lambda: renew_lease(unit, call))
+            if renewed.error is not None:
+                return renewed
+        outcome = self._in_savepoint(unit, executed, call, lambda: self._decide(unit, call))
+        if isinstance(outcome.reply, Replay):
+            return Outcome(outcome.reply.answer, is_replay=True)
+        refusal = outcome.error
+        if refusal is None or refusal.code is Code.INTERNAL:
+            return outcome
+        kept = self._in_savepoint(unit, executed, call, lambda: after_refusal(unit, call, refusal))
+        return Outcome(error=kept.error or kept.reply)
 
-    def _outcome(self, unit: Unit, call: Call[Any]) -> Outcome:
-        """What becomes of the call. Raises sqlite3.DatabaseError if the disk has failed, and not the command."""
+    def _decide(self, unit: Unit, call: Call[Any]) -> Any:
+        return carry_out(unit, call)
+
+    def _in_savepoint(
+        self, unit: Unit, executed: Executed, call: Call[Any], work: Callable[[], Any]
+    ) -> Outcome:
+        """Do it wholly or not at all. Raises sqlite3.DatabaseError if the disk has failed, and not the work."""
+        self.db.execute("SAVEPOINT one")
+        outcome = self._outcome(call, work)
+        if outcome.error is None:
+            executed.told.extend(unit.told)
+            self._ready.extend(unit.ready)
+            executed.concerned.update(unit.concerned)
+        else:
+            self.db.execute("ROLLBACK TO one")
+        unit.forget()
+        self.db.execute("RELEASE one")
+        return outcome
+
+    def _outcome(self, call: Call[Any], work: Callable[[], Any]) -> Outcome:
+        """What becomes of the work. Raises sqlite3.DatabaseError if the disk has failed, and not the work."""
         try:
-            return Outcome(self._decide(unit, call))
+            return Outcome(work())
         except BoardError as error:
             return Outcome(error=error)
         except sqlite3.DatabaseError as error:
@@ -212,10 +248,6 @@ class Executor:
         except Exception:
             return self._fault(call)
 
-    def _decide(self, unit: Unit, call: Call[Any]) -> Any:
-        refuse_role(call.caller, type(call.command), call.tool)
-        return HANDLERS[type(call.command)](unit, call.command)
-
     def _fault(self, call: Call[Any]) -> Outcome:
         log.exception("fault", tool=call.tool, agent=call.caller.name, task_id=call.task_id)
         return Outcome(error=BoardError(Code.INTERNAL, INTERNAL_MESSAGE))
@@ -223,35 +255,32 @@ class Executor:
     def _salvage(self, call: Call[Any], now: Now) -> Outcome:
         """Answer one call of a batch that could not be written."""
         outcome = Outcome(error=BoardError(Code.UNAVAILABLE, UNAVAILABLE_MESSAGE))
-        if isinstance(call.command, commands.RecordRefusal):
+        caller = self.directory.find(call.caller.name)
+        if isinstance(call.command, commands.ReplaceAgents):
+            # who is known does not hang on the disk; the tables follow when it is back
+            self.directory, self._unsettled = call.command.directory, True
+        elif isinstance(call.command, commands.RecordRefusal):
             outcome = Outcome(error=call.command.error)
+        elif type(call.command) not in OWN and caller is None:
+            outcome = Outcome(error=forbidden(GONE_MESSAGE))
         elif type(call.command) in READS and len(self._owed) < OWED_ROWS_MAX:
             try:
-                outcome = self._outcome(self._unit(call, now), call)
+                unit = self._unit(caller or call.caller, now, writable=False)
+                outcome = self._outcome(call, lambda: self._decide(unit, call))
             except sqlite3.DatabaseError:
                 log.warning("read_failed", tool=call.tool)
-        entry = self._entry(call, outcome, now)
+        entry = audit_entry(call, outcome, now)
         if entry is not None:
             if len(self._owed) < OWED_ROWS_MAX:
                 self._owed.append(entry)
             else:
                 log.error("audit_row_lost", tool=call.tool, agent=call.caller.name)
-        return outcome
+        return replace(outcome, is_recorded=entry is not None)
 
-    def _entry(self, call: Call[Any], outcome: Outcome, now: Now) -> audit.Entry | None:
-        command = call.command
-        if isinstance(command, commands.Probe):
-            return None
-        word = outcome.error.code.value if outcome.error else "ok"
-        if isinstance(command, commands.RecordRefusal) and command.error is None:
-            word = "gone"
-        duration_ms = max(0, now.board_ms - call.arrived.board_ms)
-        return audit.Entry(call.arrived.text, call.caller.name, call.tool, call.task_id, word, duration_ms)
-
-    def _unit(self, call: Call[Any], now: Now) -> Unit:
+    def _unit(self, caller: Agent, now: Now, *, writable: bool = True) -> Unit:
         return Unit(
             db=self.db,
-            caller=call.caller,
+            caller=caller,
             now=now,
             directory=self.directory,
             presence=self._presence,
@@ -259,6 +288,7 @@ class Executor:
             board_id=self._board_id,
             new_claim_id=self.new_claim_id,
             accepts_claims=self.accepts_claims,
+            writable=writable,
         )
 
     def _abandon(self) -> None:
@@ -268,7 +298,7 @@ class Executor:
                 self.db.execute("ROLLBACK")
         with suppress(sqlite3.DatabaseError):
             # another tool may have written to the log, and then our end of the chain is not the end
-            self._head = audit.read_head(self.db)
+            self.head = audit.read_head(self.db)
 
 
 def _is_ours(error: sqlite3.DatabaseError) -> bool:

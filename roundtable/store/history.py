@@ -19,13 +19,12 @@ def write(unit: Unit, change: Change, last_holder: str | None) -> None:
             "INSERT INTO history (time, task_id, agent, event, changes) VALUES (?, ?, ?, ?, ?)",
             (unit.now.text, change.after.task_id, unit.caller.name, event, _encoded(changes)),
         )
+        recipients = news.recipients(event, change, unit.caller, last_holder)
         unit.db.executemany(
             "INSERT INTO recipients (recipient, event_id) VALUES (?, ?)",
-            [
-                (recipient, cursor.lastrowid)
-                for recipient in sorted(news.recipients(event, change, unit.caller, last_holder))
-            ],
+            [(recipient, cursor.lastrowid) for recipient in sorted(recipients)],
         )
+        unit.concerned.update(recipients)
         details = {} if event is Event.CREATED else _details(changes)  # of a new task everything is new
         unit.told.append(Told(event, change.after.task_id, unit.caller.name, details))
 

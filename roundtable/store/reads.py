@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from roundtable.rules import claims as claiming
 from roundtable.rules import commands, cursor, replies
 from roundtable.rules.claims import holds
+from roundtable.rules.errors import BoardError, Code
 from roundtable.rules.limits import PAGE_BYTES, PAGE_ROWS_MAX, TASK_ID_MAX
+from roundtable.rules.model import Task
 from roundtable.rules.paging import fill, size_bytes
 from roundtable.store import claims, tasks, views
 from roundtable.store.unit import Unit
@@ -14,9 +17,10 @@ from roundtable.store.unit import Unit
 
 def who_am_i(unit: Unit, command: commands.WhoAmI) -> replies.WhoAmI:
     del command
-    bounds: replies.Limits = {}
+    bounds: replies.Limits = {"waits": unit.limits.waits_per_token}
     if not unit.caller.is_leader:
         bounds["tasks_held"] = unit.claims_allowed
+        bounds["lease_seconds"] = unit.limits.lease_seconds
     if unit.limits.calls_per_minute:
         bounds["calls_per_minute"] = unit.limits.calls_per_minute
     held = unit.db.execute(
@@ -24,15 +28,25 @@ def who_am_i(unit: Unit, command: commands.WhoAmI) -> replies.WhoAmI:
         "WHERE c.agent = ? AND c.ended_at IS NULL ORDER BY t.task_id",
         (unit.caller.name,),
     )
+    tasks_held: list[replies.Held] = [
+        {
+            "task_id": task_id,
+            "title": title,
+            "claim_id": claim_id,
+            "claimed_at": claimed_at,
+            "lease_expires_at": claims.expires_at(unit.db, claim_id, unit.now),
+        }
+        for task_id, title, claim_id, claimed_at in held
+    ]
+    if sum(map(size_bytes, tasks_held)) > PAGE_BYTES - size_bytes(list(unit.caller.skills)):
+        for one in tasks_held:
+            del one["title"]  # rather a hundred claims without titles than some of them not told
     return {
         "name": unit.caller.name,
         "role": unit.caller.role.value,
         "skills": list(unit.caller.skills),
         "limits": bounds,
-        "tasks": [
-            {"task_id": task_id, "title": title, "claim_id": claim_id, "claimed_at": claimed_at}
-            for task_id, title, claim_id, claimed_at in held
-        ],
+        "tasks": tasks_held,
     }
 
 
@@ -54,69 +68,68 @@ def list_agents(unit: Unit, command: commands.ListAgents) -> replies.AgentList:
     return {"agents": rows}
 
 
-def list_tasks(unit: Unit, command: commands.ListTasks) -> replies.TaskPage:
-    below = TASK_ID_MAX
-    if command.cursor is not None:
-        below = cursor.decode(command.cursor, unit.board_id, "tasks")
-    page, more = fill(_rows(unit, command, below), command.limit)
-    answer: replies.TaskPage = {"tasks": page}
-    if more:
-        answer["next_cursor"] = cursor.encode(unit.board_id, "tasks", page[-1]["task_id"])
-    return answer
-
-
-def _rows(unit: Unit, command: commands.ListTasks, below: int) -> Iterator[replies.Row]:
-    """Newest first, by the id: a page begins below the last row of the one before, whatever has changed since."""
-    conditions = ["task_id < :below"]
-    if command.status is not None:
-        conditions.append("status = :status")
-    if command.required_skill is not None:
-        conditions.append("required_skill = :skill")
-    if command.needs_attention is not None:
-        conditions.append(f"needs_attention IS {'NOT ' if command.needs_attention else ''}NULL")
-    branches = [conditions]
-    if command.assignee is not None:
-        # two branches, so that each walks an index of its own; no task is in both
-        branches = [
-            [*conditions, "assignee = :assignee"],
-            [*conditions, "status = 'open'", "assigned_to = :assignee"],
-        ]
-    selects = [
-        f"SELECT * FROM (SELECT {views.ROW_COLUMNS} FROM tasks WHERE {' AND '.join(branch)} "  # noqa: S608
-        "ORDER BY task_id DESC LIMIT :most)"
-        for branch in branches
-    ]
-    found = unit.db.execute(
-        f"{' UNION ALL '.join(selects)} ORDER BY task_id DESC LIMIT :most",
-        {
-            "below": below,
-            "status": command.status,
-            "skill": command.required_skill,
-            "assignee": command.assignee,
-            "most": command.limit + 1,
-        },
-    )
-    return (views.row(unit.db, values) for values in found)
-
-
 def get_task(unit: Unit, command: commands.GetTask) -> replies.WholeTask:
     task = tasks.load(unit.db, command.task_id)
     before = TASK_ID_MAX
     if command.message_cursor is not None:
         before = cursor.decode(command.message_cursor, unit.board_id, "messages")
-    dependencies = [_dependency_row(unit, cause) for cause in task.depends_on]
+    if holds(task, unit.caller) and unit.writable:
+        claims.note_read(unit.db, task)
+    dependencies = _dependency_rows(unit, task)
     # one reply holds both
     room_bytes = PAGE_BYTES - sum(map(size_bytes, dependencies))
     page, more = fill(_messages(unit, command.task_id, before), PAGE_ROWS_MAX, room_bytes)
     answer: replies.WholeTask = {
-        "task": views.fields(task, for_holder=holds(task, unit.caller)),
+        "task": views.fields(unit, task, for_holder=holds(task, unit.caller)),
         "dependencies": dependencies,
         "messages": page[::-1],
         "reviews": list(_reviews(unit, command.task_id)),
     }
+    why_not = _why_not_claimable(unit, task)
+    if why_not is not None:
+        answer["why_not_claimable"] = why_not
     if more:
         answer["message_cursor"] = cursor.encode(unit.board_id, "messages", page[-1]["message_id"])
     return answer
+
+
+def _dependency_rows(unit: Unit, task: Task) -> list[replies.Row]:
+    """What the task waits for; without what a row may lack, where all of it would not fit into one reply."""
+    rows = [_dependency_row(unit, cause) for cause in task.depends_on]
+    if sum(map(size_bytes, rows)) <= PAGE_BYTES:
+        return rows
+    return [
+        {
+            "task_id": row["task_id"],
+            "title": row["title"],
+            "status": row["status"],
+            "priority": row["priority"],
+            "attempt": row["attempt"],
+            "updated_at": row["updated_at"],
+        }
+        for row in rows
+    ]
+
+
+def _why_not_claimable(unit: Unit, task: Task) -> str | None:
+    """In one sentence, for the caller; for the leader, who claims nothing, whether any worker could."""
+    unfinished = tasks.unfinished(unit.db, task.task_id)
+    claimants = unit.directory.workers if unit.caller.is_leader else (unit.caller,)
+    reason: str | None = "There is no worker."
+    for claimant in claimants:
+        try:
+            claiming.claim(task, claimant, unfinished, "", unit.now)
+        except BoardError as refused:
+            reason = refused.message
+            if refused.code is not Code.FORBIDDEN:
+                return reason
+        else:
+            return None
+    if unit.caller.is_leader and claimants:
+        return (
+            "No worker that is known may claim it: none has its skill, or it is assigned to one that is gone."
+        )
+    return reason
 
 
 def _dependency_row(unit: Unit, task_id: int) -> replies.Row:

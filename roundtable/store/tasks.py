@@ -6,11 +6,12 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Final
 
+from roundtable.rules import attention
 from roundtable.rules.change import Change
 from roundtable.rules.errors import no_such_task
 from roundtable.rules.model import Attention, Dependency, Status, Task, rank_of
 from roundtable.store import claims, history
-from roundtable.store.unit import Unit
+from roundtable.store.unit import Ready, Unit
 
 _COLUMNS: Final = (
     "task_id",
@@ -26,6 +27,8 @@ _COLUMNS: Final = (
     "failures",
     "rejections",
     "max_attempts",
+    "lease_seconds",
+    "revision",
     "result",
     "claim_id",
     "claimed_at",
@@ -96,8 +99,10 @@ def leads_to(db: sqlite3.Connection, starts: Iterable[int], task_id: int) -> boo
 
 
 def apply(unit: Unit, change: Change) -> None:
-    """Write a decided change: the task, what hangs on it, the claim, and history."""
+    """Write a decided change, with the attention that follows from it: the task, what hangs on it, the claim, history."""
+    change = attention.completed(change, unit.directory)
     before, after, db = change.before, change.after, unit.db
+    was_ready = before is not None and before.status is Status.OPEN and is_ready(db, before.task_id)
     if before is None:
         _insert(db, after)
     else:
@@ -105,18 +110,57 @@ def apply(unit: Unit, change: Change) -> None:
     if before is None or before.depends_on != after.depends_on:
         _replace_dependencies(db, after)
     if after.status is Status.DONE and before is not None and before.status is not Status.DONE:
-        db.execute(
-            "UPDATE tasks SET open_dependencies = open_dependencies - 1 "
-            "WHERE task_id IN (SELECT task_id FROM dependencies WHERE depends_on = ?)",
-            (after.task_id,),
-        )
+        _unblock_dependents(unit, after.task_id)
     _replace_attention(unit, before.attention if before else frozenset(), after)
-    last_holder = claims.last_holder(db, after.task_id) if before is not None else None
+    last = claims.last(db, after.task_id) if before is not None else None
+    last_holder = last.agent if last else None
     if after.claim_id is not None and (before is None or before.claim_id != after.claim_id):
-        claims.begin(db, after)
+        claims.begin(unit, after)
     if change.ends is not None and before is not None:
         claims.end(db, before, change.ends, unit.now)
+    if before is not None and before.revision != after.revision:
+        claims.supersede_ended(db, after.task_id)
     history.write(unit, change, last_holder)
+    if (
+        after.status is Status.OPEN
+        and (not was_ready or before is None or _line(before) != _line(after))
+        and is_ready(db, after.task_id)
+    ):
+        unit.ready.append(after.task_id)
+
+
+def ready(db: sqlite3.Connection, task_id: int) -> Ready | None:
+    """The task if somebody could claim it now."""
+    row = _ready_line(db, task_id)
+    return Ready(task_id, row[0], row[1], claims.cooling(db, task_id)) if row else None
+
+
+def is_ready(db: sqlite3.Connection, task_id: int) -> bool:
+    """Whether somebody could claim the task now."""
+    return _ready_line(db, task_id) is not None
+
+
+def _ready_line(db: sqlite3.Connection, task_id: int) -> tuple[str | None, str | None] | None:
+    row: tuple[str | None, str | None] | None = db.execute(
+        "SELECT assigned_to, required_skill FROM tasks "
+        "WHERE task_id = ? AND status = 'open' AND needs_attention IS NULL AND open_dependencies = 0",
+        (task_id,),
+    ).fetchone()
+    return row
+
+
+def _line(task: Task) -> tuple[str | None, str | None]:
+    """In which line a claimant has to stand to get the task."""
+    return task.assigned_to, task.required_skill
+
+
+def _unblock_dependents(unit: Unit, task_id: int) -> None:
+    unit.db.execute(
+        "UPDATE tasks SET open_dependencies = open_dependencies - 1 "
+        "WHERE task_id IN (SELECT task_id FROM dependencies WHERE depends_on = ?)",
+        (task_id,),
+    )
+    unit.ready.extend(waiting_for(unit.db, task_id))
 
 
 def _insert(db: sqlite3.Connection, task: Task) -> None:
@@ -168,6 +212,28 @@ def _replace_attention(unit: Unit, before: frozenset[Attention], after: Task) ->
     db.execute(
         "UPDATE tasks SET needs_attention = ? WHERE task_id = ?", (after.needs_attention, after.task_id)
     )
+
+
+def waiting_for(db: sqlite3.Connection, task_id: int) -> list[int]:
+    """The open tasks that depend on this one."""
+    return [
+        found
+        for (found,) in db.execute(
+            "SELECT t.task_id FROM dependencies d JOIN tasks t ON t.task_id = d.task_id "
+            "WHERE d.depends_on = ? AND t.status = 'open' ORDER BY t.task_id",
+            (task_id,),
+        )
+    ]
+
+
+def assigned_open(db: sqlite3.Connection) -> list[int]:
+    """The open tasks that are assigned to somebody."""
+    return [
+        found
+        for (found,) in db.execute(
+            "SELECT task_id FROM tasks WHERE status = 'open' AND assigned_to IS NOT NULL ORDER BY task_id"
+        )
+    ]
 
 
 def _attention(db: sqlite3.Connection, task_id: int) -> frozenset[Attention]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from roundtable.rules.agents import Agent, Directory
+from roundtable.rules.agents import Agent, Directory, Role
 from roundtable.rules.change import Event
-from roundtable.rules.limits import LIVE_SECONDS
+from roundtable.rules.limits import LEASE_SECONDS_DEFAULT, LIVE_SECONDS, WAITS_PER_TOKEN
 from roundtable.rules.model import Now
 
 
@@ -19,6 +19,8 @@ class Limits:
 
     claims_per_worker: int
     calls_per_minute: int
+    lease_seconds: int = LEASE_SECONDS_DEFAULT
+    waits_per_token: int = WAITS_PER_TOKEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,27 @@ class Told:
     task_id: int
     agent: str
     details: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A task that somebody can claim since this batch: one worker if it is assigned, else whoever has the skill.
+
+    `cooling` are those whose claim_next passes over it for now.
+    """
+
+    task_id: int
+    assigned_to: str | None
+    required_skill: str | None
+    cooling: frozenset[str] = frozenset()
+
+    def suits(self, agent: Agent) -> bool:
+        """Whether the agent is one of those."""
+        if agent.name in self.cooling:
+            return False
+        if self.assigned_to is not None:
+            return self.assigned_to == agent.name
+        return self.required_skill is None or self.required_skill in agent.skills
 
 
 class Presence:
@@ -64,6 +87,10 @@ class Presence:
         return self._seen[name]
 
 
+BOARD = Agent("board", Role.WORKER)
+"""The board itself, where it acts on its own. No agent can have this name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """The surroundings of one command: who asks, when, and the board it is asked of."""
@@ -77,7 +104,21 @@ class Unit:
     board_id: str
     new_claim_id: Callable[[], str]
     accepts_claims: bool = True
+    writable: bool = True
     told: list[Told] = field(default_factory=list)
+    ready: list[int] = field(default_factory=list)
+    concerned: set[str] = field(default_factory=set)
+
+    def forget(self) -> None:
+        """Begin to note anew what happened."""
+        self.told.clear()
+        self.ready.clear()
+        self.concerned.clear()
+
+    @property
+    def as_board(self) -> Unit:
+        """The same surroundings, with the board itself as the one who acts."""
+        return replace(self, caller=BOARD)
 
     @property
     def claims_allowed(self) -> int:

@@ -9,7 +9,9 @@ from typing import Any, Final
 from roundtable.rules import replies
 from roundtable.rules.model import Task
 from roundtable.rules.paging import shown_value
+from roundtable.store import claims
 from roundtable.store.tasks import unfinished
+from roundtable.store.unit import Unit
 
 ROW_COLUMNS: Final = (
     "task_id, title, status, priority, assigned_to, assignee, required_skill, needs_attention, attempt, "
@@ -43,7 +45,7 @@ def row(db: sqlite3.Connection, values: tuple[Any, ...]) -> replies.Row:
     return brief
 
 
-def fields(task: Task, *, for_holder: bool) -> replies.TaskFields:
+def fields(unit: Unit, task: Task, *, for_holder: bool) -> replies.TaskFields:
     """All of a task; the claim_id for its holder only."""
     shown: replies.TaskFields = {
         "task_id": task.task_id,
@@ -54,6 +56,7 @@ def fields(task: Task, *, for_holder: bool) -> replies.TaskFields:
         "attempt": task.attempt,
         "failures": task.failures,
         "rejections": task.rejections,
+        "max_attempts": task.max_attempts,
         "created_at": task.created_at,
         "updated_at": task.updated_at,
     }
@@ -74,6 +77,10 @@ def fields(task: Task, *, for_holder: bool) -> replies.TaskFields:
         shown["result"] = task.result
     if task.claimed_at is not None:
         shown["claimed_at"] = task.claimed_at
+    if task.lease_seconds is not None:
+        shown["lease_seconds"] = task.lease_seconds
+    if task.claim_id is not None:
+        shown["lease_expires_at"] = claims.expires_at(unit.db, task.claim_id, unit.now)
     if task.claim_id is not None and for_holder:
         shown["claim_id"] = task.claim_id
     return shown

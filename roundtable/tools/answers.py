@@ -19,9 +19,14 @@ _LINE_ENDS = re.compile("[\u0085\u2028\u2029]")
 
 def success(tool: Tool, reply: dict[str, Any]) -> CallToolResult:
     """A reply, labelled where it carries text of other agents."""
-    if tool.shows_text_of is not None and reply.get(tool.shows_text_of):
-        reply = {**reply, WARNING_FIELD: WARNING}
-    return _result(reply, is_error=False)
+    return _result(labelled(reply, tool.shows_text_of), is_error=False)
+
+
+def labelled(reply: dict[str, Any], shows_text_of: str | None) -> dict[str, Any]:
+    """The reply with the warning, if it has something in the field whose text is of other agents."""
+    if shows_text_of is not None and reply.get(shows_text_of):
+        return {**reply, WARNING_FIELD: WARNING}
+    return reply
 
 
 def refusal(error: BoardError) -> CallToolResult:

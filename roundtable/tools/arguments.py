@@ -91,3 +91,9 @@ def mentioned_task_id(arguments: object) -> int | None:
     """The task that refused arguments speak of, if they do, for the audit."""
     value = arguments.get("task_id") if isinstance(arguments, Mapping) else None
     return value if type(value) is int and 0 < value < 2**63 else None
+
+
+def mentioned_claim_id(arguments: object) -> str | None:
+    """The claim that refused arguments speak of, if they do; for what is no claim_id at all, one that nobody has."""
+    value = arguments.get("claim_id") if isinstance(arguments, Mapping) else None
+    return None if value in (None, "") else value if isinstance(value, str) else "(malformed)"

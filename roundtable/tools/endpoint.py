@@ -1,4 +1,4 @@
-"""The MCP side of the server: tools/list by role, and every tools/call on its way to the board.
+"""The MCP side of the server: what is listed for each role, and every tools/call and resources/read on its way to the board.
 
 Two of the SDK's transports share one low-level server. Calls that are decided in one step answer as plain JSON,
 which costs a third less; everything else answers as an event stream, in which a client that hangs up is noticed.
@@ -13,31 +13,36 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+import trio
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    ToolAnnotations,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ReadResourceRequestParams,
+    ReadResourceResult,
 )
-from mcp_types import Tool as WireTool
 from pydantic import ValidationError
-from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from roundtable import __version__
 from roundtable.board.actor import Board
+from roundtable.board.waiting import WaitingRoom
 from roundtable.rules.agents import Agent
-from roundtable.rules.commands import RecordRefusal
+from roundtable.rules.commands import ClaimNext, Command, RecordRefusal, WaitForUpdates
 from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, echo, invalid
 from roundtable.rules.model import Now
 from roundtable.rules.roles import refuse_role
+from roundtable.tools import lists, resources
 from roundtable.tools.answers import refusal, success
-from roundtable.tools.arguments import mentioned_task_id
-from roundtable.tools.catalogue import BY_NAME, TOOLS, Tool
+from roundtable.tools.arguments import mentioned_claim_id, mentioned_task_id
+from roundtable.tools.catalogue import BY_NAME, Tool
+from roundtable.tools.lists import Context, caller_of
+from roundtable.tools.playbooks import INSTRUCTIONS
+from roundtable.tools.prompts import prompt
 from roundtable.tools.rates import CallRates
 
 log = structlog.get_logger(__name__)
@@ -46,9 +51,36 @@ UNKNOWN_TOOL: Final = "(unknown)"
 """What the audit calls a tool that does not exist: the name a client made up could carry anything."""
 MALFORMED: Final = "(malformed)"
 
+_CALL: Final = "tools/call"
+_RATED: Final = (_CALL, resources.READ)
+"""What is rated and audited."""
+_WAITING: Final = ("claim_next", "wait_for_updates")
+_ANSWER: Final = "roundtable.answer"
+"""Where a request's scope keeps what its answer carries."""
+
 BODY_BYTES: Final = 1 << 20
 
-Context = ServerRequestContext[Any, Request]
+
+@dataclass(slots=True)
+class _Answer:
+    """The answer to one request: the new claim that it carries, and whether it went out.
+
+    A client that hangs up ends its request first and the call behind it later, so either may come before the other.
+    """
+
+    room: WaitingRoom
+    claim_id: str | None = None
+    is_over: bool = False
+
+    def carry(self, claim_id: str) -> None:
+        self.claim_id = claim_id
+        if self.is_over:
+            self.room.answered(claim_id, is_handed_over=False)
+
+    def end(self, *, is_handed_over: bool) -> None:
+        self.is_over = True
+        if self.claim_id is not None:
+            self.room.answered(self.claim_id, is_handed_over=is_handed_over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +89,29 @@ class _Caller:
 
     agent: Agent
     arrived: Now
+    answer: _Answer
 
 
 class Endpoint:
     """An ASGI application for POST /mcp behind the doors, which have put the agent into the scope."""
 
-    def __init__(self, board: Board, calls_per_minute: int) -> None:
+    def __init__(self, board: Board, calls_per_minute: int, stopping: trio.Event) -> None:
+        """`stopping` is set when the server takes no further request: then every wait gives its empty answer."""
         self._board = board
+        self._room = WaitingRoom(board)
+        self._stopping = stopping
         self._rates = CallRates(calls_per_minute)
         server: Server[Any] = Server(
             "roundtable",
             version=__version__,
             title="Roundtable",
-            on_list_tools=self._list_tools,
+            instructions=INSTRUCTIONS,
+            on_list_resources=lists.list_resources,
+            on_list_resource_templates=lists.list_templates,
+            on_read_resource=self._read_resource,
+            on_list_prompts=lists.list_prompts,
+            on_get_prompt=_get_prompt,
+            on_list_tools=lists.list_tools,
             on_call_tool=self._call_tool,
             # without it each call of the 2026 generation would run tools/list first
             get_tool_input_schema=_input_schema,
@@ -82,46 +124,59 @@ class Endpoint:
     async def run(self) -> AsyncIterator[None]:
         """Take requests for as long as the context lasts. The body's own exceptions come out as they are."""
         failure: BaseException | None = None
-        async with self._quick.run(), self._streaming.run():
+        async with self._quick.run(), self._streaming.run(), trio.open_nursery() as nursery:
+            nursery.start_soon(self._end_waits)
             try:
                 yield
             except BaseException as error:
-                failure = error  # raised outside the SDK's task groups, which would wrap it
+                failure = error  # raised outside the task groups, which would wrap it
+            nursery.cancel_scope.cancel()
         if failure is not None:
             raise failure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["arrived"] = self._board.clock()
-        message = _tool_call(scope["body"])
+        answer = scope[_ANSWER] = _Answer(self._room)
+        try:
+            await self._transport(scope, receive, send)
+        finally:
+            answer.end(is_handed_over=scope["state"]["handover"].given)
+
+    async def _end_waits(self) -> None:
+        await self._stopping.wait()
+        self._board.waits.end_all()
+
+    async def _transport(self, scope: Scope, receive: Receive, send: Send) -> None:
+        message = _rated_call(scope["body"])
         if message is None:
             await self._streaming.handle_request(scope, receive, send)
             return
         if not isinstance(message.get("params"), Mapping | None):
             # such a call would be refused before it is rated and audited, in words that quote it
             receive = _replaced(json.dumps({**message, "params": {}}).encode(), receive)
-        await self._quick.handle_request(scope, receive, send)
-
-    async def _list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        del params
-        role = _caller(ctx).agent.role
-        return ListToolsResult(tools=[_WIRE[tool.name] for tool in TOOLS if role in tool.roles])
+        transport = self._streaming if _may_wait(message) else self._quick
+        await transport.handle_request(scope, receive, send)
 
     async def _account(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Every tools/call passes here, whatever its generation: rated first, and on the audit log if it goes no further."""
-        if ctx.method != "tools/call" or ctx.request_id is None:
+        """Every call passes here, whatever its generation: rated first, and on the audit log if it goes no further."""
+        if ctx.method not in _RATED or ctx.request_id is None:
             return await call_next(ctx)  # a notification of that name asks nothing, and nothing is done
         caller = _caller(ctx)
         params = ctx.params or {}
-        named, arguments = params.get("name"), params.get("arguments")
-        name = named if isinstance(named, str) and named in BY_NAME else UNKNOWN_TOOL
+        reads = ctx.method == resources.READ
+        name = resources.READ if reads else _known(params.get("name"))
+        about = resources.arguments_of(params.get("uri")) if reads else params.get("arguments")
         try:
             self._rates.count(caller.agent, name, self._board.clock())
         except BoardError as error:
-            return await self._refuse(caller, name, error, arguments)
+            told = await self._recorded(caller, name, error, about)
+            if reads:
+                raise resources.unread(told) from None
+            return refusal(told)
         try:
             return await call_next(ctx)
         except ValidationError:
-            await self._refuse(caller, MALFORMED, invalid("malformed params"), arguments)
+            await self._recorded(caller, name if reads else MALFORMED, invalid("malformed params"), about)
             raise
 
     async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
@@ -140,31 +195,70 @@ class Endpoint:
         except Exception:
             return await self._refuse(caller, tool.name, _fault(caller, tool.name), params.arguments)
         try:
-            return success(tool, await self._board.ask(caller.agent, tool.name, command, caller.arrived))
+            return success(tool, await self._ask(caller, tool, command))
         except BoardError as error:
             return refusal(error)
         except Exception:
             return refusal(_fault(caller, tool.name))
 
+    async def _ask(self, caller: _Caller, tool: Tool, command: Command[Any]) -> dict[str, Any]:
+        match command:
+            case ClaimNext():
+                reply = await self._room.claim_next(caller.agent, command, caller.arrived)
+                if reply["task"] is not None:
+                    # until the answer is out, the claim may have to be taken back
+                    caller.answer.carry(reply["claim_id"])
+                return reply
+            case WaitForUpdates():
+                return await self._room.wait_for_updates(caller.agent, command, caller.arrived)
+            case _:
+                return dict(await self._board.ask(caller.agent, tool.name, command, caller.arrived))
+
+    async def _read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        caller = _caller(ctx)
+        try:
+            command = resources.command_for(params.uri)
+        except BoardError as error:
+            raise resources.unread(await self._recorded(caller, resources.READ, error, None)) from None
+        try:
+            reply = dict(await self._board.ask(caller.agent, resources.READ, command, caller.arrived))
+            return resources.contents(params.uri, command, reply)
+        except BoardError as error:
+            raise resources.unread(error) from None
+        except Exception:
+            raise resources.unread(_fault(caller, resources.READ)) from None
+
     async def _refuse(
         self, caller: _Caller, name: str, error: BoardError, arguments: object
     ) -> CallToolResult:
-        """Refuse what the board need not see; it only writes the audit row. Never raises."""
-        record = RecordRefusal(error, mentioned_task_id(arguments))
+        return refusal(await self._recorded(caller, name, error, arguments))
+
+    async def _recorded(self, caller: _Caller, name: str, error: BoardError, arguments: object) -> BoardError:
+        """What to tell of a refusal that the board need not decide: it only writes the audit row. Never raises."""
+        record = RecordRefusal(error, mentioned_task_id(arguments), mentioned_claim_id(arguments))
         try:
             await self._board.ask(caller.agent, name, record, caller.arrived)
             raise AssertionError("a recorded refusal is always raised")
         except BoardError as told:
-            return refusal(told)
+            return told
         except Exception:
-            return refusal(_fault(caller, name))
+            return _fault(caller, name)
+
+
+async def _get_prompt(ctx: Context, params: GetPromptRequestParams) -> GetPromptResult:
+    return prompt(caller_of(ctx), params)
+
+
+def _known(name: object) -> str:
+    """What the audit calls the tool of this name."""
+    return name if isinstance(name, str) and name in BY_NAME else UNKNOWN_TOOL
 
 
 def _caller(ctx: Context) -> _Caller:
+    agent = caller_of(ctx)
     if ctx.request is None:
         raise AssertionError("served over HTTP only")
-    scope = ctx.request.scope
-    return _Caller(scope["agent"], scope["arrived"])
+    return _Caller(agent, ctx.request.scope["arrived"], ctx.request.scope[_ANSWER])
 
 
 def _input_schema(name: str) -> Mapping[str, Any] | None:
@@ -178,13 +272,19 @@ def _fault(caller: _Caller, name: str) -> BoardError:
     return BoardError(Code.INTERNAL, INTERNAL_MESSAGE)
 
 
-def _tool_call(body: bytes) -> dict[str, Any] | None:
-    """The message if it is a plain call of a tool. The streaming transport knows what to say to anything else."""
+def _rated_call(body: bytes) -> dict[str, Any] | None:
+    """The message if it is a plain call. The streaming transport knows what to say to anything else."""
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    return message if isinstance(message, dict) and message.get("method") == "tools/call" else None
+    return message if isinstance(message, dict) and message.get("method") in _RATED else None
+
+
+def _may_wait(message: Mapping[str, Any]) -> bool:
+    """Whether a client that hangs up has to be noticed, which the quick transport does not."""
+    params = message.get("params")
+    return message["method"] == _CALL and isinstance(params, Mapping) and params.get("name") in _WAITING
 
 
 def _replaced(body: bytes, receive: Receive) -> Receive:
@@ -206,21 +306,3 @@ def _transport(server: Server[Any], *, json_response: bool) -> StreamableHTTPSes
         security_settings=None,  # the doors do this, exactly
         max_request_body_size=BODY_BYTES,
     )
-
-
-def _wire(tool: Tool) -> WireTool:
-    return WireTool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=tool.input_schema,
-        output_schema=tool.output_schema,
-        annotations=ToolAnnotations(
-            read_only_hint=tool.reads_only,
-            destructive_hint=tool.destroys,
-            idempotent_hint=tool.repeats_safely,
-            open_world_hint=False,
-        ),
-    )
-
-
-_WIRE: Final[Mapping[str, WireTool]] = {tool.name: _wire(tool) for tool in TOOLS}

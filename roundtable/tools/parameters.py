@@ -49,8 +49,18 @@ def flag() -> Parameter:
     return Parameter({"type": "boolean"})
 
 
-def choice(kind: type[StrEnum]) -> Parameter:
-    return Parameter({"type": "string", "enum": [member.value for member in kind]}, kind)
+def choice(kind: type[StrEnum], *but: StrEnum) -> Parameter:
+    """One of the kind's words, but for some that are not the caller's to use."""
+    return Parameter({"type": "string", "enum": [member.value for member in kind if member not in but]}, kind)
+
+
+def choices(kind: type[StrEnum]) -> Parameter:
+    """A set of the kind's words."""
+    words = [member.value for member in kind]
+    return Parameter(
+        {"type": "array", "items": {"type": "string", "enum": words}, "uniqueItems": True},
+        lambda given: tuple(kind(word) for word in given),
+    )
 
 
 def task_ids() -> Parameter:

@@ -11,7 +11,7 @@ from roundtable.rules.limits import RATE_WINDOW_SECONDS, RESERVED_CALLS
 from roundtable.rules.model import Now
 from roundtable.rules.rate import RateWindow
 
-LANDS_WORK: Final = frozenset({"submit_result", "release_task"})
+LANDS_WORK: Final = frozenset({"submit_result", "release_task", "renew_claim"})
 """These may use the calls kept in reserve."""
 
 
@@ -37,6 +37,6 @@ class CallRates:
         raise BoardError(
             Code.RATE_LIMITED,
             f"More than {self._calls_per_minute} calls in a minute. Wait {seconds} s; "
-            f"{' and '.join(sorted(LANDS_WORK))} have some in reserve.",
+            f"{', '.join(sorted(LANDS_WORK))} have some in reserve.",
             retry_after_seconds=seconds,
         )

@@ -29,6 +29,7 @@ from roundtable.web.probes import Probes, Ready
 from roundtable.web.replies import Reply, echo, refusal, too_many
 
 MCP_PATHS = (b"/mcp", b"/mcp/")
+_JSON = b"application/json"
 ASKS_FOR_TOKEN = (b"www-authenticate", b"Bearer")
 
 
@@ -103,6 +104,11 @@ class Doors:
             if isinstance(verdict, Reply):
                 await verdict.send(send, closing=knock.may_have_unread_body)
                 return
+        if knock.one(b"content-type") != _JSON:
+            # the SDK takes this spelling alone, and would refuse the others in words of its own
+            scope["headers"] = [
+                (name, _JSON if name == b"content-type" else value) for name, value in scope["headers"]
+            ]
         scope["agent"] = knock.agent
         scope["body"] = knock.body
         await deliver(self._inner, scope, Replay(knock.body, receive), send)

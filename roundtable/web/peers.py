@@ -36,6 +36,14 @@ class Admission:
         self._unknown = 0
         self._trusted = 0
 
+    @property
+    def unknown(self) -> int:
+        return self._unknown
+
+    @property
+    def trusted(self) -> int:
+        return self._trusted
+
     def __repr__(self) -> str:
         return f"<Admission {self._unknown} unknown, {self._trusted} trusted>"
 

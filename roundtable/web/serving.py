@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -27,10 +27,19 @@ REQUESTS_PER_CONNECTION = 10**9
 
 
 @dataclass(frozen=True, slots=True)
+class Connections:
+    """How many are open: of those that have shown a valid token, and of those that have not."""
+
+    trusted: int
+    unknown: int
+
+
+@dataclass(frozen=True, slots=True)
 class Serving:
-    """A server that listens. `urls` are in the order of its listeners."""
+    """A server that listens. `urls` are in the order of its listeners; `connections` counts those of now."""
 
     urls: tuple[str, ...]
+    connections: Callable[[], Connections]
 
 
 @asynccontextmanager
@@ -52,7 +61,7 @@ async def serving(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.accept, bound, nursery)
             try:
-                yield Serving(tuple(each.url for each in bound))
+                yield Serving(tuple(each.url for each in bound), server.connections)
             except BaseException as error:
                 raised = error  # raised again below, outside the nursery, which would wrap it
             await server.stop()
@@ -76,10 +85,16 @@ class _Server:
         self._config = _hypercorn_config()
         self._context = WorkerContext(None)
         self._accepting = trio.CancelScope()
+        self._admissions: list[Admission] = []
         self._connections: set[Connection] = set()
         self._is_stopping = False
         self._all_left = trio.Event()
         self._full_notices = RateWindow(1, MINUTE_SECONDS)
+
+    def connections(self) -> Connections:
+        return Connections(
+            sum(each.trusted for each in self._admissions), sum(each.unknown for each in self._admissions)
+        )
 
     async def accept(self, bound: Sequence[Bound], connections: trio.Nursery) -> None:
         """Give every connection that comes in a task in the nursery, until the server stops."""
@@ -87,7 +102,9 @@ class _Server:
             async with trio.open_nursery() as nursery:
                 for each in bound:
                     # Each listener counts its own: a flood on the public one does not lock the pool out.
-                    handler = partial(self._host, each.listener, Admission(self._limits))
+                    admission = Admission(self._limits)
+                    self._admissions.append(admission)
+                    handler = partial(self._host, each.listener, admission)
                     nursery.start_soon(
                         partial(trio.serve_listeners, handler, list(each.doors), handler_nursery=connections)
                     )

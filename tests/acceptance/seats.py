@@ -78,13 +78,22 @@ class HttpSeat:
         response = await self._http.post(url, json=message)
         if response.status_code != 200:
             raise AssertionError(f"{tool}: HTTP {response.status_code} {response.text[:200]}")
-        reply = json.loads(response.text)
+        reply = _message_in(response)
         if "result" not in reply:
             raise AssertionError(f"{tool}: {response.text[:200]}")
         return _told(reply["result"].get("isError", False), reply["result"]["structuredContent"])
 
     async def aclose(self) -> None:
         await self._http.aclose()
+
+
+def _message_in(response: httpx.Response) -> dict[str, Any]:
+    """The JSON-RPC message, as JSON or as an event stream, in which calls that may wait are answered."""
+    text = response.text
+    if response.headers.get("content-type", "").startswith("text/event-stream"):
+        (text,) = (line.removeprefix("data: ") for line in text.split("\n") if line.startswith("data: {"))
+    message: dict[str, Any] = json.loads(text)
+    return message
 
 
 def _told(is_error: bool, content: dict[str, Any]) -> dict[str, Any]:

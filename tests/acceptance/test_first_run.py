@@ -38,6 +38,8 @@ async def test_up_in_an_empty_folder_makes_a_configuration_says_so_and_runs_with
                 "roundtable.db-wal",
                 "roundtable.db-shm",
                 "roundtable.db.lock",
+                "roundtable-pool.db",
+                "roundtable-pool.db-wal",
             }
             assert {name: mode for name, mode in modes(tmp_path).items() if mode != 0o600} == {}
             assert set(modes(tmp_path)) == private

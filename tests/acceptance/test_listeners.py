@@ -57,8 +57,9 @@ async def test_the_pool_of_up_works_through_a_listener_that_no_agent_of_the_owne
     with trio.fail_after(PATIENCE_SECONDS):
         async with open_endpoint(answers(response(200, completion("done")))) as endpoint:
             roster = Roster((Worker("poet", "m", endpoint.url),), poll_interval=0.05)
-            async with open_roundtable(settings, load_agents(settings.agents_config), roster, {}) as server:
-                public, pool = server.urls
+            file = load_agents(settings.agents_config)
+            async with open_roundtable(settings, file, roster, {}) as roundtable:
+                public, pool = roundtable.server.urls
                 assert await status(pool, tokens["lead"]) == 401
                 async with sdk_seat(public, tokens["lead"]) as lead:
                     await lead.call("create_task", title="t", description="d")

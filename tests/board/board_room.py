@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,6 +14,7 @@ from roundtable.board.clock import reading
 from roundtable.rules.agents import Agent, Directory, Role
 from roundtable.rules.commands import Command, RecordRefusal
 from roundtable.rules.errors import BoardError
+from roundtable.store import audit
 from roundtable.store.database import open_database
 from roundtable.store.execute import Executed, Executor, Outcome
 from roundtable.store.unit import Limits
@@ -34,7 +36,12 @@ class FakeExecutor:
         self.batches: list[list[Any]] = []
         self.fail_with: BaseException | None = None
         self.trouble: str | None = None
+        self.refusal: BoardError | None = None
         self.accepts_claims = True
+        self.empty_waits: Counter[str] = Counter()
+        self.limits = Limits(5, 60)
+        self.next_end_ms: int | None = None
+        self.head = audit.Head(0, audit.START)
 
     def execute(self, batch, now):
         del now
@@ -42,6 +49,8 @@ class FakeExecutor:
             error, self.fail_with = self.fail_with, None
             raise error
         self.batches.append(list(batch))
+        if self.refusal is not None:
+            return Executed([Outcome(error=self.refusal) for _ in batch])
         return Executed([outcome_of(call.command) for call in batch], [])
 
     @property

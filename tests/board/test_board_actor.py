@@ -37,6 +37,7 @@ from roundtable.rules.commands import (
 from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, invalid
 from roundtable.store import audit
 from roundtable.store.execute import Executed
+from roundtable.store.unit import BOARD
 
 
 class Crash(BaseException):
@@ -103,7 +104,7 @@ async def test_the_row_of_a_caller_that_had_gone_is_on_the_disk(tmp_path, gate, 
         await queued.ended.wait()
         gate.open()
     assert rows(tmp_path / "b.db", AUDIT) == [
-        ("lead", "create_task", None, "ok"),
+        ("lead", "create_task", 1, "ok"),
         (ANN.name, "claim_task", 1, "gone"),
     ]
     assert rows(tmp_path / "b.db", "SELECT status FROM tasks") == [("open",)]
@@ -127,7 +128,7 @@ async def test_the_row_of_a_caller_that_had_gone_is_written_although_the_board_s
 async def test_a_probe_that_is_cancelled_leaves_no_row(executor, gate, nursery) -> None:
     async with open_board(executor, still_clock, gate.run) as board:
         await start_asking(nursery, board, LEAD, WhoAmI())
-        probe = await start_asking(nursery, board, LEAD, Probe())
+        probe = await start_asking(nursery, board, BOARD, Probe())
         probe.scope.cancel()
         await probe.ended.wait()
         gate.open()
@@ -153,7 +154,7 @@ async def test_a_command_that_was_taken_commits_and_its_cancelled_caller_gets_th
     assert taken.reply == {"task_id": 1, "status": "open"}
     assert not taken.cancelled
     assert rows(tmp_path / "b.db", "SELECT title FROM tasks") == [("T",)]
-    assert rows(tmp_path / "b.db", AUDIT) == [("lead", "create_task", None, "ok")]
+    assert rows(tmp_path / "b.db", AUDIT) == [("lead", "create_task", 1, "ok")]
 
 
 @pytest.mark.spec("BOARD-3")
@@ -382,6 +383,16 @@ async def test_the_boards_trouble_is_its_executors(executor) -> None:
         assert board.trouble is None
         executor.trouble = "full"
         assert board.trouble == "full"
+
+
+@pytest.mark.spec("HTTP-6", "BOARD-8")
+async def test_a_probe_tells_the_trouble_and_nothing_while_there_is_none(executor) -> None:
+    async with open_board(executor, still_clock, Gate(is_open=True).run) as board:
+        assert await board.probe() is None
+        executor.refusal = BoardError(Code.UNAVAILABLE, "The board cannot write.")
+        assert await board.probe() == "The board cannot write."
+        executor.trouble = "the disk is full"
+        assert await board.probe() == "the disk is full"
 
 
 @pytest.mark.spec("ARCH-4")

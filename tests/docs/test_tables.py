@@ -19,7 +19,7 @@ from roundtable.rules.model import Status
 from roundtable.tools.catalogue import TOOLS
 from roundtable.web.limits import MAX_BODY_BYTES
 from supervisor.failures import FailureClass
-from supervisor.policy import CONSEQUENCES, WorkerMove
+from supervisor.policy import CONSEQUENCES
 from supervisor.roster import Worker
 
 SPEC_TEXT = (ROOT / "SPEC.md").read_text(encoding="utf-8")
@@ -55,12 +55,17 @@ def test_the_limits_are_those_of_the_rules() -> None:
         "result": chars(limits.RESULT_CHARS),
         "review note": chars(limits.NOTE_CHARS),
         "reason": chars(limits.REASON_CHARS),
+        "query": chars(limits.QUERY_CHARS),
+        "idempotency_key": chars(limits.KEY_CHARS),
         "required_skill": chars(limits.NAME_CHARS),
         "assignee": chars(limits.NAME_CHARS),
         "depends_on": f"{limits.DEPENDENCIES_MAX} ids",
         "messages": f"{limits.MESSAGES_PER_TASK} a task",
         "priority": f"{limits.PRIORITY_MIN} to {limits.PRIORITY_MAX}",
+        "lease_seconds": f"{limits.LEASE_SECONDS_MIN} to {limits.LEASE_SECONDS_MAX:,}",
+        "max_attempts": f"1 to {limits.MAX_ATTEMPTS_MAX}",
         "cooldown_seconds": f"0 to {limits.COOLDOWN_SECONDS_MAX:,}",
+        "wait_seconds": f"0 to {limits.WAIT_SECONDS_MAX}",
         "page limit": f"1 to {limits.PAGE_ROWS_MAX}",
         "HTTP body": f"{MAX_BODY_BYTES // 1024**2} MiB",
         "reply": f"{limits.REPLY_BYTES // 1024} KiB",
@@ -92,14 +97,15 @@ def test_the_fields_of_a_roster_worker_are_those_of_the_pool() -> None:
 
 
 def test_the_consequences_of_failures_are_those_of_the_pool() -> None:
-    moves = {WorkerMove.WAIT: "waits", WorkerMove.PARK: "parks", WorkerMove.GO_ON: "goes on"}
     rows = {row["Class"]: row for row in table(SPEC_TEXT, "Class")}
     assert list(rows) == [kind.value for kind in FailureClass if kind in CONSEQUENCES]
     for kind, consequence in CONSEQUENCES.items():
         row = rows[kind.value]
-        assert row["Counts as a failure"] == ("yes" if consequence.counts else "no"), kind
-        assert row["The worker then"].startswith(moves[consequence.worker]), kind
-        assert ("asked for help" in row["The worker then"]) == consequence.asks_for_help, kind
+        help_is_asked = "after max_failures" if consequence.counts else "no"
+        assert row["Failure of the task"] == ("yes" if consequence.counts else "no"), kind
+        assert row["Another model is asked"] == ("yes" if consequence.falls_back else "no"), kind
+        assert row["Help is asked for"] == ("at once" if consequence.asks_for_help else help_is_asked), kind
+        assert row["Then"] == consequence.move, kind
 
 
 def test_a_table_that_is_not_there_is_an_error_and_not_an_empty_one() -> None:

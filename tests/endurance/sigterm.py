@@ -167,7 +167,7 @@ def _phase(up: Program, model: Model) -> str:
         return "before the first claim"
     if model.under_way:
         return "model call"
-    if up.count("task_claimed") > up.count("task_submitted"):
+    if up.count("claimed") > up.count("submitted"):
         return "claim or submit"
     return "idle"
 

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from roundtable.store.audit import first_break
+from roundtable.store.soundness import replay_faults
 
-_TASK_FIELDS = (
-    "title",
-    "description",
-    "acceptance_criteria",
-    "required_skill",
-    "priority",
-    "assigned_to",
-    "assignee",
-    "status",
-    "attempt",
-    "failures",
-    "rejections",
-    "max_attempts",
-    "result",
-    "claimed_at",
-    "created_at",
-)
 _EVENT_OF_TOOL = {
     "create_task": "created",
     "post_message": "message_posted",
@@ -56,7 +40,7 @@ def faults_of(db: sqlite3.Connection) -> list[str]:
     faults += [f"foreign_key_check: {orphan}" for orphan in orphans]
     if broken is not None:
         faults.append(f"the chain of the audit log breaks at row {broken}")
-    faults += _replay_faults(db, told)
+    faults += replay_faults(db)
     for what, in_tables, in_history in _pairs(db, told):
         if in_tables != in_history:
             faults.append(f"{what}: tables {in_tables - in_history} against history {in_history - in_tables}")
@@ -64,41 +48,6 @@ def faults_of(db: sqlite3.Connection) -> list[str]:
 
 
 Told = tuple[int, str, str, dict[str, list[Any]]]
-
-
-def _replay_faults(db: sqlite3.Connection, told: list[Told]) -> list[str]:
-    """Where history, played from its beginning, does not give the tasks that there are."""
-    played: dict[int, dict[str, Any]] = defaultdict(lambda: {**dict.fromkeys(_TASK_FIELDS), "depends_on": []})
-    attention: dict[int, set[str]] = defaultdict(set)
-    faults = []
-    for task_id, _, event, changes in told:
-        for name, (old, new) in changes.items():
-            if name == "attention":
-                attention[task_id] ^= {old or new}
-            elif name in played[task_id]:
-                if played[task_id][name] != old and event != "created":
-                    faults.append(f"task {task_id}: {event} of {name} does not follow from what was")
-                played[task_id][name] = new
-    there = {}
-    for task_id, *values in db.execute(f"SELECT task_id, {', '.join(_TASK_FIELDS)} FROM tasks"):
-        causes = db.execute(
-            "SELECT depends_on FROM dependencies WHERE task_id = ? ORDER BY position", (task_id,)
-        )
-        there[task_id] = {
-            **dict(zip(_TASK_FIELDS, values, strict=True)),
-            "depends_on": [cause for (cause,) in causes],
-        }
-    if there.keys() != played.keys():
-        faults.append(f"tasks without history or the other way round: {there.keys() ^ played.keys()}")
-    for task_id in there.keys() & played.keys():
-        differing = [name for name, value in there[task_id].items() if played[task_id][name] != value]
-        if differing:
-            faults.append(f"task {task_id}: history gives other values of {differing}")
-    reasons = defaultdict(set)
-    for task_id, reason in db.execute("SELECT task_id, reason FROM attention"):
-        reasons[task_id].add(reason)
-    faults += [f"task {n}: attention differs" for n in played if attention[n] != reasons[n]]
-    return faults
 
 
 def _pairs(db: sqlite3.Connection, told: list[Told]) -> list[tuple[str, Counter[Any], Counter[Any]]]:

@@ -199,8 +199,8 @@ class Seat:
             params = {} if params is ABSENT else params
             if isinstance(params, dict):
                 params = {"_meta": _ENVELOPE, **params}
-                name = params.get("name")
-                if method == "tools/call" and isinstance(name, str) and name.isascii() and name.isprintable():
+                name = params.get("uri" if method == "resources/read" else "name")
+                if method in _NAMED and isinstance(name, str) and name.isascii() and name.isprintable():
                     sent["Mcp-Name"] = name
         if params is not ABSENT:
             message["params"] = params
@@ -225,6 +225,7 @@ class Seat:
         return answer.content
 
 
+_NAMED = ("tools/call", "prompts/get", "resources/read")
 _ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientInfo": {"name": "tests", "version": "0"},
@@ -251,6 +252,7 @@ class Table:
         self.claim_ids = claim_ids
         self.executor = executor
         self.app = app
+        self.stopping = trio.Event()
         self.answers: list[tuple[Agent, Answer]] = []
         self.seats: dict[str, Seat] = {}
 
@@ -305,10 +307,12 @@ async def laid_table(
     executor.start(clock())
     try:
         async with open_board(executor, clock, run=_here) as board:
-            endpoint = Endpoint(wrap(board) if wrap else board, calls_per_minute)
+            stopping = trio.Event()
+            endpoint = Endpoint(wrap(board) if wrap else board, calls_per_minute, stopping)
             async with endpoint.run():
                 app = _behind_doors(endpoint, everyone)
                 table = Table(board, clock, claim_ids, executor, app)
+                table.stopping = stopping
                 for agent in everyone:
                     table.seats[agent.name] = Seat(table, agent, token_of(agent))
                 yield table

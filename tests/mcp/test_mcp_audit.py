@@ -36,7 +36,7 @@ async def test_every_kind_of_call_leaves_one_row_in_both_generations(table: Tabl
     await table.anna.request("tools/call", {"arguments": {}}, generation)
     await table.anna.request("tools/call", {"name": "get_task", "arguments": [1]}, generation)
     assert table.audit() == [
-        ("lead", "create_task", None, "ok"),
+        ("lead", "create_task", 1, "ok"),
         ("anna", "whoami", None, "ok"),
         ("anna", "claim_task", 1, "ok"),
         ("anna", "get_task", 2, "not_found"),

@@ -18,6 +18,9 @@ LEADER_ONLY = {
         "assignee",
         "priority",
         "depends_on",
+        "lease_seconds",
+        "max_attempts",
+        "idempotency_key",
     },
     "update_task": {
         "task_id",
@@ -28,23 +31,28 @@ LEADER_ONLY = {
         "assignee",
         "priority",
         "depends_on",
+        "lease_seconds",
+        "max_attempts",
+        "clear",
     },
     "review_task": {"task_id", "verdict", "note", "keep_assignee"},
     "cancel_task": {"task_id", "reason"},
 }
 WORKER_ONLY: dict[str, set[str]] = {
     "claim_task": {"task_id"},
-    "claim_next": set(),
-    "submit_result": {"task_id", "result"},
+    "claim_next": {"wait_seconds", "idempotency_key"},
+    "renew_claim": {"task_id", "claim_id"},
+    "submit_result": {"task_id", "result", "claim_id"},
 }
 FOR_ALL = {
     "whoami": set(),
     "list_agents": set(),
-    "list_tasks": {"status", "assignee", "required_skill", "needs_attention", "limit", "cursor"},
+    "list_tasks": {"status", "assignee", "required_skill", "needs_attention", "query", "limit", "cursor"},
     "get_task": {"task_id", "message_cursor"},
-    "release_task": {"task_id", "reason", "failed", "cooldown_seconds"},
-    "post_message": {"task_id", "body", "kind"},
+    "release_task": {"task_id", "reason", "failed", "cooldown_seconds", "claim_id"},
+    "post_message": {"task_id", "body", "kind", "idempotency_key"},
     "get_history": {"task_id", "agent", "newest_first", "limit", "cursor"},
+    "wait_for_updates": {"cursor", "wait_seconds"},
 }
 REQUIRED = {
     "create_task": {"title", "description"},
@@ -52,24 +60,24 @@ REQUIRED = {
     "review_task": {"task_id", "verdict"},
     "cancel_task": {"task_id", "reason"},
     "claim_task": {"task_id"},
+    "renew_claim": {"task_id"},
     "submit_result": {"task_id", "result"},
     "get_task": {"task_id"},
     "release_task": {"task_id"},
     "post_message": {"task_id", "body"},
 }
-READS = {"whoami", "list_agents", "list_tasks", "get_task", "get_history"}
-SHOWS_TEXT = {"whoami", "list_tasks", "get_task", "get_history", "claim_task", "claim_next"}
-OF_LATER = (
-    "lease_seconds",
-    "max_attempts",
-    "idempotency_key",
-    "wait_seconds",
-    "claim_id",
-    "query",
-    "clear",
-    "lease_expires_at",
-    "why_not_claimable",
-)
+READS = {"whoami", "list_agents", "list_tasks", "get_task", "get_history", "wait_for_updates"}
+SHOWS_TEXT = {
+    "whoami",
+    "list_tasks",
+    "get_task",
+    "get_history",
+    "claim_task",
+    "claim_next",
+    "renew_claim",
+    "wait_for_updates",
+}
+OF_LATER = ("lease_expires_at", "why_not_claimable")
 TOKENS_WORKER = 2_500
 TOKENS_LEADER = 3_200
 

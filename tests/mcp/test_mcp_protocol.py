@@ -21,7 +21,7 @@ async def test_each_handshake_version_is_agreed_and_serves_calls(table: Table, v
     assert status == 200
     assert message["result"]["protocolVersion"] == version
     assert message["result"]["serverInfo"]["name"] == "roundtable"
-    assert "instructions" not in message["result"]
+    assert message["result"]["instructions"].startswith("Roundtable is a task board")
     response = await table.anna.post(
         b'{"jsonrpc":"2.0","method":"notifications/initialized"}', {"MCP-Protocol-Version": version}
     )
@@ -89,27 +89,25 @@ async def test_the_sdks_client_speaks_either_generation(table: Table, generation
 @pytest.mark.spec("HTTP-7")
 @pytest.mark.parametrize(
     "method",
-    [
-        "prompts/list",
-        "resources/list",
-        "resources/templates/list",
-        "prompts/get",
-        "resources/read",
-        "nonsense",
-    ],
+    ["completion/complete", "logging/setLevel", "resources/subscribe", "tasks/list", "nonsense"],
 )
 async def test_what_is_not_offered_is_said_to_be_missing_and_is_no_server_error(
     table: Table, generation: str, method: str
 ):
-    params = {"prompts/get": {"name": "lead"}, "resources/read": {"uri": "roundtable://board"}}.get(
-        method, {}
-    )
-    headers = {"Mcp-Name": params.get("name", params.get("uri", ""))} if params else {}
-    status, message = await table.anna.request(method, params, generation, **headers)
+    known = {
+        "completion/complete": {
+            "ref": {"type": "ref/prompt", "name": "lead"},
+            "argument": {"name": "a", "value": "b"},
+        },
+        "logging/setLevel": {"level": "info"},
+        "resources/subscribe": {"uri": "roundtable://board"},
+    }
+    status, message = await table.anna.request(method, known.get(method, {}), generation)
     assert message["error"]["code"] == -32601
     assert status == (404 if generation == MODERN else 200)
 
 
+@pytest.mark.spec("MCP-4")
 async def test_subscriptions_are_not_offered(table: Table, generation: str):
     status, message = await table.anna.request("subscriptions/listen", {"notifications": {}}, generation)
     assert status < 500
@@ -118,14 +116,16 @@ async def test_subscriptions_are_not_offered(table: Table, generation: str):
     assert message["error"]["code"] == -32601
 
 
-async def test_only_tools_are_said_to_be_there(table: Table):
+@pytest.mark.spec("MCP-4")
+async def test_what_is_offered_is_said_to_be_there_and_nothing_else(table: Table):
+    offers = {"tools", "resources", "prompts"}
     _, message = await table.anna.request("initialize", {"protocolVersion": "2025-11-25", **INITIALIZE})
     offered = {name: what for name, what in message["result"]["capabilities"].items() if what is not None}
-    assert offered.keys() - {"experimental"} == {"tools"}
-    assert offered["tools"].get("listChanged", False) is False
+    assert offered.keys() - {"experimental"} == offers
+    assert not any(what.get("listChanged") or what.get("subscribe") for what in offered.values())
     status, message = await table.anna.request("server/discover", {}, MODERN)
     assert status == 200
-    assert message["result"]["capabilities"].keys() - {"experimental"} == {"tools"}
+    assert message["result"]["capabilities"].keys() - {"experimental"} == offers
     assert MODERN in message["result"]["supportedVersions"]
 
 

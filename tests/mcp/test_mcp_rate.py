@@ -146,7 +146,7 @@ async def test_what_the_reserve_took_counts_so_that_ordinary_calls_wait_for_it(r
 @pytest.mark.spec("RATE-3")
 async def test_a_made_up_name_does_not_reach_the_reserve(rated: Table):
     await spend(rated.anna, 60)
-    for name in ("submit_result ", "renew_claim", "Submit_result"):
+    for name in ("submit_result ", "renew_claims", "Submit_result"):
         assert (await rated.anna.call(name)).code == "rate_limited"
 
 

@@ -182,7 +182,7 @@ async def test_no_row_of_a_day_has_a_body_an_unknown_field_or_an_empty_one(told:
 async def test_a_whole_task_has_all_its_parts(told: Table):
     whole = await told.bert.did("get_task", task_id=1)
     task = whole["task"]
-    assert whole.keys() == {"task", "dependencies", "messages", "reviews", FIELD}
+    assert whole.keys() == {"task", "dependencies", "messages", "reviews", "why_not_claimable", FIELD}
     assert (task["title"], task["acceptance_criteria"], task["status"]) == (STRANGE, STRANGE, "done")
     assert (task["assignee"], task["assigned_to"], task["result"]) == ("anna", "anna", "x" * 400)
     assert (task["failures"], task["rejections"], task["attempt"]) == (1, 1, 4)
@@ -193,6 +193,8 @@ async def test_a_whole_task_has_all_its_parts(told: Table):
         ("anna", "worker", "progress"),
         ("anna", "worker", "help_request"),
         ("lead", "leader", "reply"),
+        ("anna", "worker", "late_result"),
+        ("anna", "worker", "late_result"),
     ]
     assert all(
         m.keys() == {"message_id", "agent", "role", "kind", "body", "created_at"} for m in whole["messages"]
@@ -222,7 +224,16 @@ async def test_a_brief_carries_the_task_the_results_before_it_and_the_notes_that
     await table.anna.did("submit_result", task_id=2, result="First try.")
     await table.lead.did("review_task", task_id=2, verdict="reject", note="Shorter.")
     brief = (await table.bert.call("claim_next", generation=generation)).content
-    assert brief.keys() == {"task_id", "claim_id", "attempt", "task", "dependencies", "earlier", FIELD}
+    assert brief.keys() == {
+        "task_id",
+        "claim_id",
+        "attempt",
+        "lease_expires_at",
+        "task",
+        "dependencies",
+        "earlier",
+        FIELD,
+    }
     assert (brief["task_id"], brief["attempt"], brief["task"]["description"]) == (2, 2, "Do it.")
     assert brief["dependencies"] == [{"task_id": 1, "title": "Cause", "result": "The cause's result."}]
     assert brief["earlier"] == [{"result": "First try.", "note": "Shorter."}]
@@ -270,7 +281,13 @@ async def test_only_the_holder_sees_the_claim_id_in_the_task_and_only_while_it_h
         task = (await seat.call("get_task", {"task_id": 1}, generation)).content["task"]
         assert task.get("claim_id") == (claim_id if sees else None)
     (held,) = (await table.anna.did("whoami"))["tasks"]
-    assert held == {"task_id": 1, "title": "A task", "claim_id": claim_id, "claimed_at": held["claimed_at"]}
+    assert held == {
+        "task_id": 1,
+        "title": "A task",
+        "claim_id": claim_id,
+        "claimed_at": held["claimed_at"],
+        "lease_expires_at": held["lease_expires_at"],
+    }
     assert (await table.bert.did("whoami"))["tasks"] == []
     await table.anna.did("release_task", task_id=1)
     assert claim_id not in (await table.anna.call("get_task", task_id=1)).text
@@ -287,13 +304,20 @@ async def test_whoami_says_name_role_skills_and_the_limits_that_bind(tmp_path: P
             "name": "lead",
             "role": "leader",
             "skills": ["planning"],
-            "limits": {"calls_per_minute": 60},
+            "limits": {"calls_per_minute": 60, "waits": 4},
             "tasks": [],
         }
-        assert (await table.anna.did("whoami"))["limits"] == {"tasks_held": 5, "calls_per_minute": 60}
+        assert (await table.anna.did("whoami"))["limits"] == {
+            "tasks_held": 5,
+            "calls_per_minute": 60,
+            "waits": 4,
+            "lease_seconds": 1_800,
+        }
         assert (await table.seats["pooled"].did("whoami"))["limits"] == {
             "tasks_held": 1,
             "calls_per_minute": 60,
+            "waits": 4,
+            "lease_seconds": 1_800,
         }
 
 

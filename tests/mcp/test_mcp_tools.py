@@ -264,7 +264,7 @@ async def test_the_history_of_a_day_replayed_gives_every_field_of_every_task(tab
             "needs_attention",
             "open_dependencies",
             "rank",
-            "lease_seconds",
+            "revision",
         }
     ]
     for task_id, *values in table.rows(f"SELECT task_id, {', '.join(names)} FROM tasks"):

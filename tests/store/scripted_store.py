@@ -11,12 +11,12 @@ from typing import Any
 
 from roundtable.board.clock import reading
 from roundtable.rules.agents import Agent, Directory, Role
-from roundtable.rules.commands import Call, Command
+from roundtable.rules.commands import Call, Command, ReplaceAgents, WaitForUpdates
 from roundtable.rules.errors import BoardError
 from roundtable.rules.model import Now
 from roundtable.store.database import open_database
 from roundtable.store.execute import Executed, Executor
-from roundtable.store.unit import Limits
+from roundtable.store.unit import BOARD, Limits
 
 LEAD = Agent("lead", Role.LEADER)
 ANN = Agent("ann", Role.WORKER, ("python", "sql"))
@@ -70,6 +70,20 @@ class Store:
     def reopen(self) -> None:
         self.executor.close()
         self.executor = self._open()
+
+    def replace_agents(self, *agents: Agent) -> None:
+        """From now on these are the agents, after a restart too."""
+        self._directory = Directory(agents)
+        self.run(Call(BOARD, "agents", ReplaceAgents(self._directory), self.clock()))
+
+    def events(self, task_id: int) -> list[tuple[str, str]]:
+        """What happened to the task: who did it, and what."""
+        return self.rows("SELECT agent, event FROM history WHERE task_id = ? ORDER BY event_id", (task_id,))
+
+    def told(self, caller: Agent, cursor: str | None = None) -> tuple[str, list[tuple[str, int]]]:
+        """A cursor to go on with, and what the caller is told: event and task."""
+        news = self.ask(caller, WaitForUpdates(cursor, 0))
+        return news["cursor"], [(event["event"], event["task_id"]) for event in news["updates"]]
 
     def close(self) -> None:
         self.executor.close()

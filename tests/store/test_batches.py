@@ -6,7 +6,7 @@ import pytest
 from scripted_store import ANN, BOB, LEAD, Store
 from structlog.testing import capture_logs
 
-from roundtable.rules.agents import Agent, Role
+from roundtable.rules.agents import Agent, Directory, Role
 from roundtable.rules.commands import (
     CancelTask,
     ClaimNext,
@@ -123,7 +123,7 @@ def test_every_call_has_one_row_in_order_refused_ones_too(store) -> None:
     )
     store.run(store.call(ANN, WhoAmI()))
     assert store.rows("SELECT audit_id, agent, tool, task_id, outcome FROM audit_log") == [
-        (1, "lead", "create_task", None, "ok"),
+        (1, "lead", "create_task", 1, "ok"),
         (2, "ann", "create_task", None, "forbidden"),
         (3, "bob", "get_task", 77, "not_found"),
         (4, "ann", "get_task", 5, "invalid"),
@@ -234,8 +234,8 @@ def test_who_calls_is_live_whoever_was_not_seen_is_never(store) -> None:
 
 @pytest.mark.spec("CLAIM-1", "CLAIM-4", "TOOL-8")
 def test_a_worker_holds_at_most_its_own_number_and_finds_its_claims_again(tmp_path) -> None:
-    store = Store(tmp_path / "b.db", claims_per_worker=2)
     pooled = Agent("bob", Role.WORKER, max_claims=1)
+    store = Store(tmp_path / "b.db", claims_per_worker=2, directory=Directory([LEAD, ANN, pooled]))
     for _ in range(4):
         store.ask(LEAD, CreateTask("T", "D"))
     first = store.ask(ANN, ClaimTask(1))

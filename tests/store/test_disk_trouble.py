@@ -82,7 +82,7 @@ def test_while_another_writer_holds_the_file_reads_are_answered_and_writes_are_u
     assert store.ask(LEAD, Probe()) is None
     assert store.executor.trouble is None
     assert store.rows("SELECT agent, tool, task_id, outcome FROM audit_log ORDER BY audit_id") == [
-        ("lead", "create_task", None, "ok"),
+        ("lead", "create_task", 1, "ok"),
         ("lead", "create_task", None, "unavailable"),
         ("ann", "list_tasks", None, "ok"),
         ("ann", "claim_task", 1, "unavailable"),
@@ -240,3 +240,15 @@ def test_a_start_while_another_writer_holds_the_file_is_refused_in_words(tmp_pat
     holder.close()
     executor.start(store.clock())
     executor.close()
+
+
+def test_a_file_that_cannot_be_read_is_refused_in_words(tmp_path) -> None:
+    store = Store(tmp_path / "b.db")
+    for _ in range(50):
+        store.ask(LEAD, CreateTask("T", "D" * 2_000))
+    store.close()
+    damaged = bytearray((tmp_path / "b.db").read_bytes())
+    damaged[4096 : 6 * 4096] = bytes(5 * 4096)
+    (tmp_path / "b.db").write_bytes(damaged)
+    with pytest.raises(StoreError):
+        Store(tmp_path / "b.db")

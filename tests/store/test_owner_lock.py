@@ -56,5 +56,37 @@ def test_another_way_to_the_same_file_is_the_same_lock(tmp_path, monkeypatch) ->
 
 
 def test_a_lock_that_cannot_be_made_is_refused_in_words(tmp_path) -> None:
-    with pytest.raises(StoreError, match="cannot create the lock file"):
+    with pytest.raises(StoreError, match="cannot use the lock file"):
         OwnerLock(tmp_path / "missing" / "b.db")
+
+
+@pytest.mark.spec("STORE-4")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere SQLite's own locks could meet it")
+def test_neither_a_removed_lock_file_nor_a_second_name_lets_a_second_owner_in(tmp_path) -> None:
+    path = tmp_path / "b.db"
+    child = subprocess.Popen([sys.executable, HOLDER, path], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        (tmp_path / "b.db.lock").unlink()
+        (tmp_path / "hard.db").hardlink_to(path)
+        for other in (path, tmp_path / "hard.db"):
+            with pytest.raises(StoreError, match="already served"):
+                OwnerLock(other)
+    finally:
+        child.kill()
+        child.communicate(timeout=30)
+    OwnerLock(path).release()
+
+
+def test_a_lock_file_that_is_a_link_or_holds_something_else_is_not_written_over(tmp_path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine\n")
+    (tmp_path / "a.db.lock").symlink_to(precious)
+    (tmp_path / "b.db.lock").write_text("mine too\n")
+    with pytest.raises(StoreError, match="symbolic link"):
+        OwnerLock(tmp_path / "a.db")
+    with pytest.raises(StoreError, match="holds something else"):
+        OwnerLock(tmp_path / "b.db")
+    assert precious.read_text() == "mine\n"
+    assert (tmp_path / "b.db.lock").read_text() == "mine too\n"

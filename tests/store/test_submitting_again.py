@@ -42,6 +42,15 @@ def test_the_same_text_of_somebody_else_is_refused(submitted) -> None:
     assert submitted.refusal(BOB, SubmitResult(1, "the result")).code is Code.FORBIDDEN
 
 
-def test_the_same_text_after_a_reject_is_refused_since_that_claim_is_over(submitted) -> None:
+def test_the_present_status_is_told_even_when_the_task_is_open_again(submitted) -> None:
     submitted.ask(LEAD, ReviewTask(1, Verdict.REJECT, "again, with sources"))
-    assert submitted.refusal(ANN, SubmitResult(1, "the result")).code is Code.STALE_CLAIM
+    assert submitted.ask(ANN, SubmitResult(1, "the result")) == {"task_id": 1, "status": "open"}
+    assert submitted.refusal(ANN, SubmitResult(1, "another")).code is Code.STALE_CLAIM
+
+
+def test_a_text_that_was_sent_back_is_new_work_when_it_comes_from_a_new_claim(submitted) -> None:
+    submitted.ask(LEAD, ReviewTask(1, Verdict.REJECT, "again, with sources"))
+    submitted.ask(ANN, ClaimTask(1))
+    assert submitted.ask(ANN, SubmitResult(1, "the result", "claim-1")) == {"task_id": 1, "status": "claimed"}
+    assert submitted.ask(ANN, SubmitResult(1, "the result"))["status"] == "submitted"
+    assert submitted.ask(LEAD, GetTask(1))["task"]["attempt"] == 2

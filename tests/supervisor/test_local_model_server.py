@@ -191,7 +191,7 @@ async def test_one_that_keeps_dying_is_given_up_with_one_sentence(bench):
     with trio.fail_after(60), pytest.raises(LocalServerError, match="keeps dying"):
         await use_it()
     assert body_was_cancelled
-    assert bench.pauses == [1, 2, 4, 8, 16]
+    assert bench.pauses == [1.5, 3, 6, 12, 24]
 
 
 async def test_one_that_never_comes_up_is_one_sentence_with_its_last_words(bench):

@@ -8,7 +8,8 @@ from board_endpoint import TOKEN, board_url, error, hangs_up, open_board_endpoin
 from pydantic import SecretStr
 from scripted_endpoint import answers, open_endpoint, response
 
-from supervisor.board_client import Identity, TaskState, open_board_client
+from supervisor.board import BoardClient, Claim, Held, Identity, Renewal, TaskState
+from supervisor.board_client import open_board_client
 from supervisor.board_errors import (
     BoardAwayError,
     BoardBusyError,
@@ -32,6 +33,7 @@ CLAIM = {
         "acceptance_criteria": "rhymes",
         "status": "claimed",
         "priority": 0,
+        "lease_seconds": 90,
     },
     "dependencies": [
         {"task_id": 3, "title": "Find", "result": "words"},
@@ -42,23 +44,42 @@ CLAIM = {
 }
 
 
+async def claim_next(board: BoardClient) -> Claim | None:
+    return await board.claim_next(wait_seconds=20, idempotency_key="k")
+
+
 async def test_replies_are_read_into_their_types():
-    whole = {"task": {"task_id": 7, "status": "submitted", "assignee": "w", "result": "poem"}, "messages": []}
+    fields = {"task_id": 7, "status": "submitted", "assignee": "w", "result": "poem", "lease_seconds": 45}
+    whole = {"task": fields, "messages": []}
     me = {
         "name": "w",
         "role": "worker",
         "skills": [],
-        "limits": {},
+        "limits": {"waits": 4, "lease_seconds": 600},
         "tasks": [{"task_id": 7, "claim_id": "c"}],
     }
-    tools = {"whoami": tool(me), "claim_next": tool(CLAIM, {"task": None}), "get_task": tool(whole)}
+    tools = {
+        "whoami": tool(me),
+        "claim_next": tool(CLAIM, {"task": None}),
+        "get_task": tool(whole),
+        "renew_claim": tool(
+            {
+                "task_id": 7,
+                "status": "claimed",
+                "lease_expires_at": "2026-11-29T12:00:00.000Z",
+                "changed": True,
+                "last_message_id": 3,
+            },
+            {"task_id": 7, "status": "cancelled", "reason": "why"},
+        ),
+    }
     with trio.fail_after(20):
         async with (
             open_board_endpoint(tools) as endpoint,
             open_board_client(board_url(endpoint), SecretStr(TOKEN)) as board,
         ):
-            assert await board.whoami() == Identity("w", "worker", (7,))
-            assert await board.claim_next() == Brief(
+            assert await board.whoami() == Identity("w", "worker", (Held(7, "c"),), 600)
+            brief = Brief(
                 task_id=7,
                 title="Write",
                 description="a poem",
@@ -66,30 +87,41 @@ async def test_replies_are_read_into_their_types():
                 dependencies=(Dependency(3, "Find", "words"), Dependency(4, "Long", None, 30_000)),
                 earlier=(Earlier("poor", "does not rhyme"),),
             )
-            assert await board.claim_next() is None
-            assert await board.read_task(7) == TaskState("submitted", "w", "poem")
+            assert await claim_next(board) == Claim("c", brief, 90)
+            assert await claim_next(board) is None
+            assert await board.read_task(7) == TaskState("submitted", "w", "poem", 45)
+            assert await board.renew_claim(7, "c") == Renewal("claimed", changed=True)
+            assert await board.renew_claim(7, "c") == Renewal("cancelled")
 
 
 async def test_calls_carry_exactly_the_arguments_of_the_tools():
     tools = {
         name: tool({"task_id": 7, "status": "x"})
-        for name in ("submit_result", "release_task", "post_message")
+        for name in ("submit_result", "release_task", "post_message", "renew_claim")
     }
+    tools["claim_next"] = tool({"task": None})
     with trio.fail_after(20):
         async with (
             open_board_endpoint(tools) as endpoint,
             open_board_client(board_url(endpoint), SecretStr(TOKEN)) as board,
         ):
-            await board.submit_result(7, "poem é\n")
-            await board.release_task(7, "r" * 2_000)
-            await board.release_task(7, "why", failed=True, cooldown_seconds=60)
-            await board.ask_for_help(7, "help")
+            await board.submit_result(7, "c", "poem é\n")
+            await board.release_task(7, "c", "r" * 2_000)
+            await board.release_task(7, "c", "why", failed=True, cooldown_seconds=60)
+            await board.ask_for_help(7, "help", idempotency_key="h")
+            await board.renew_claim(7, "c")
+            await claim_next(board)
     sent = [request.json["params"] for request in endpoint.requests if request.json["method"] == "tools/call"]
     assert [(params["name"], params["arguments"]) for params in sent] == [
-        ("submit_result", {"task_id": 7, "result": "poem é\n"}),
-        ("release_task", {"task_id": 7, "reason": "r" * 1_000, "failed": False}),
-        ("release_task", {"task_id": 7, "reason": "why", "failed": True, "cooldown_seconds": 60}),
-        ("post_message", {"task_id": 7, "body": "help", "kind": "help_request"}),
+        ("submit_result", {"task_id": 7, "claim_id": "c", "result": "poem é\n"}),
+        ("release_task", {"task_id": 7, "claim_id": "c", "reason": "r" * 1_000, "failed": False}),
+        (
+            "release_task",
+            {"task_id": 7, "claim_id": "c", "reason": "why", "failed": True, "cooldown_seconds": 60},
+        ),
+        ("post_message", {"task_id": 7, "body": "help", "kind": "help_request", "idempotency_key": "h"}),
+        ("renew_claim", {"task_id": 7, "claim_id": "c"}),
+        ("claim_next", {"wait_seconds": 20, "idempotency_key": "k"}),
     ]
 
 
@@ -133,10 +165,10 @@ async def test_each_way_to_say_no_has_its_type_and_the_client_lives_on(reply, ex
             open_board_client(board_url(endpoint), SecretStr(TOKEN)) as board,
         ):
             with pytest.raises(BoardError) as caught:
-                await board.submit_result(7, "poem")
+                await board.submit_result(7, "c", "poem")
             assert type(caught.value) is expected
             assert "words of the board" not in str(caught.value)
-            await board.submit_result(7, "poem")
+            await board.submit_result(7, "c", "poem")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +183,7 @@ async def test_the_pause_that_a_board_asks_for_is_bounded(asked, pause):
             open_board_client(board_url(endpoint), SecretStr(TOKEN)) as board,
         ):
             with pytest.raises(BoardBusyError) as caught:
-                await board.claim_next()
+                await claim_next(board)
     assert caught.value.retry_after_seconds == pause
 
 
@@ -161,6 +193,7 @@ async def test_the_pause_that_a_board_asks_for_is_bounded(asked, pause):
         {},
         {"task": {"title": 3}},
         {"task": {"title": "x"}},
+        {"task": {"title": "x"}, "task_id": 7},
         {"task": {"title": "x"}, "task_id": "7"},
         {"task": []},
     ],
@@ -172,7 +205,7 @@ async def test_a_claim_of_another_shape_is_nonsense_and_its_text_is_not_repeated
             open_board_client(board_url(endpoint), SecretStr(TOKEN)) as board,
         ):
             with pytest.raises(BoardNonsenseError):
-                await board.claim_next()
+                await claim_next(board)
 
 
 @pytest.mark.parametrize(
@@ -224,9 +257,9 @@ async def test_no_proxy_variable_is_read_and_no_redirect_followed_with_the_token
                 open_board_endpoint(tools) as endpoint,
                 open_board_client(board_url(endpoint), SecretStr(TOKEN)) as board,
             ):
-                assert await board.claim_next() is None
+                assert await claim_next(board) is None
                 with pytest.raises(BoardNonsenseError):
-                    await board.claim_next()
+                    await claim_next(board)
     assert other.requests == []
 
 
@@ -243,7 +276,7 @@ async def test_a_board_that_accepts_and_never_answers_is_away_after_the_deadline
         open_board_client(board_url(endpoint), SecretStr(TOKEN)) as board,
     ):
         with pytest.raises(BoardAwayError):
-            await board.claim_next()
+            await claim_next(board)
 
 
 async def test_three_calls_at_once_do_not_disturb_each_other():
@@ -263,7 +296,7 @@ async def test_three_calls_at_once_do_not_disturb_each_other():
 
         async def call(task_id: int) -> None:
             try:
-                await board.submit_result(task_id, "x")
+                await board.submit_result(task_id, "c", "x")
                 outcomes[task_id] = "stored"
             except ClaimLostError as lost:
                 outcomes[task_id] = lost.code

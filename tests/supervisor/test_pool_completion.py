@@ -45,7 +45,7 @@ def failure_of(data: bytes) -> str:
     ],
 )
 def test_the_text_of_the_first_choice_is_the_answer(content: object, answer: str):
-    assert read_answer(body(content)) == answer
+    assert read_answer(body(content)).text == answer
 
 
 @pytest.mark.spec("MODEL-6")
@@ -64,13 +64,15 @@ def test_the_text_of_the_first_choice_is_the_answer(content: object, answer: str
     ],
 )
 def test_reasoning_inside_tags_is_not_submitted(content: str, answer: str):
-    assert read_answer(body(content)) == answer
+    assert read_answer(body(content)).text == answer
 
 
 @pytest.mark.spec("MODEL-6")
 def test_reasoning_beside_the_answer_and_tool_calls_are_not_submitted():
     call = [{"id": "1", "type": "function", "function": {"name": "rm", "arguments": "{}"}}]
-    assert read_answer(body("fine", reasoning_content="plan", reasoning="plan", tool_calls=call)) == "fine"
+    assert (
+        read_answer(body("fine", reasoning_content="plan", reasoning="plan", tool_calls=call)).text == "fine"
+    )
     assert failure_of(body(None, tool_calls=call)) == "the model called a tool in place of an answer"
     assert failure_of(body(None, reasoning_content="plan")) == "the answer is empty"
 

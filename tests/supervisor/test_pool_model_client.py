@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import partial
 
 import pytest
 import trio
@@ -24,7 +25,7 @@ async def ask(endpoint: Endpoint, key: str | None = KEY, **fields: object) -> st
     worker = Worker(name="w", model="small", base_url=endpoint.url, **{"timeout_seconds": 20.0, **fields})
     with trio.fail_after(30):
         async with open_model(worker, None if key is None else SecretStr(key)) as model:
-            return await model.ask(MESSAGES)
+            return (await model.ask(MESSAGES, model=worker.model)).text
 
 
 async def failure_at(script: Script, **fields: object) -> ModelCallError:
@@ -235,8 +236,8 @@ async def test_a_call_that_is_cancelled_leaves_at_once_and_the_next_one_works():
         with trio.fail_after(30):
             async with open_model(worker, None) as model:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(model.ask, MESSAGES)
+                    nursery.start_soon(partial(model.ask, MESSAGES, model="small"))
                     await asked.wait()
                     nursery.cancel_scope.cancel()
                 await endpoint.cut_off.wait()
-                assert await model.ask(MESSAGES) == "second"
+                assert (await model.ask(MESSAGES, model="small")).text == "second"

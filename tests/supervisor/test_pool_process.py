@@ -199,3 +199,89 @@ async def test_the_help_names_every_variable(tmp_path):
             assert await pool.ended(20) == 0
     for name in variables("", "", ""):
         assert name in pool.out.text
+
+
+@pytest.mark.spec("SUP-8")
+async def test_a_hang_up_brings_a_new_roster_in_and_a_broken_one_changes_nothing(tmp_path):
+    tokens = write_agents(tmp_path, lead="leader", anna="worker", bert="worker")
+    folder = pool_folder(tmp_path)
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with (
+            open_endpoint(answers(response(200, completion(ANSWER)))) as endpoint,
+            open_program("serve", folder=tmp_path) as board,
+            sdk_seat(await board.url(), tokens["lead"]) as lead,
+        ):
+            anna, bert = (
+                {"name": name, "model": "m", "base_url": endpoint.url, "token_env": f"{name.upper()}_TOKEN"}
+                for name in ("anna", "bert")
+            )
+            table = {"url": await board.url()}
+            write_roster(folder, table, anna)
+            settings = {"ANNA_TOKEN": tokens["anna"], "BERT_TOKEN": tokens["bert"]}
+            async with open_program(folder=folder, command=SUPERVISOR, settings=settings) as pool:
+                await pool.events("worker_started")
+                write_roster(folder, table, {**anna, "concurrency": 0}, {**bert, "token_env": "NO_SUCH"})
+                pool.process.send_signal(signal.SIGHUP)
+                refused = await pool.events("roster_refused")
+                assert "concurrency: Input should be greater than or equal to 1" in refused
+                write_roster(folder, table, bert)
+                pool.process.send_signal(signal.SIGHUP)
+                await pool.events("roster_replaced")
+                await pool.events("worker_started", number=2)
+                await lead.call("create_task", title=TITLE, description=DESCRIPTION)
+                await pool.events("task_submitted")
+                pool.process.send_signal(signal.SIGTERM)
+                assert await pool.ended(10) == 0
+            assert (await lead.call("get_task", task_id=1))["task"]["assignee"] == "bert"
+    assert pool.count("worker_failed") == 0
+
+
+@pytest.mark.spec("POOL-22", "POOL-23")
+async def test_a_pool_that_was_killed_knows_its_calls_and_its_claims(tmp_path):
+    tokens = write_agents(tmp_path, lead="leader", anna="worker")
+    folder = pool_folder(tmp_path)
+    called = trio.Event()
+
+    async def hang_after_telling(request: Request, stream: trio.SocketStream) -> None:
+        called.set()
+        await trio.sleep_forever()
+
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with (
+            open_endpoint(hang_after_telling) as endpoint,
+            open_program("serve", folder=tmp_path) as board,
+            sdk_seat(await board.url(), tokens["lead"]) as lead,
+        ):
+            settings = variables(
+                await board.url(), tokens["anna"], endpoint.url, WORKER_MAX_TASKS_PER_HOUR="1"
+            )
+            await lead.call("create_task", title=TITLE, description=DESCRIPTION)
+            async with open_program(folder=folder, command=SUPERVISOR, settings=settings) as pool:
+                await called.wait()
+                pool.process.kill()
+                await pool.ended(10)
+            assert statuses(tmp_path) == ["claimed"]
+            async with open_program(folder=folder, command=SUPERVISOR, settings=settings) as pool:
+                assert "cause=hourly_cap" in await pool.events("worker_waits")
+                pool.process.send_signal(signal.SIGTERM)
+                assert await pool.ended(10) == 0
+    assert (folder / "roundtable-pool.db").stat().st_mode & 0o777 == 0o600
+    assert pool.count("task_claimed") == 0
+
+
+@pytest.mark.spec("POOL-22")
+async def test_a_second_pool_in_the_same_folder_is_refused_in_words(tmp_path):
+    tokens = write_agents(tmp_path, lead="leader", anna="worker", bert="worker")
+    folder = pool_folder(tmp_path)
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with open_program("serve", folder=tmp_path) as board:
+            url = await board.url()
+            first = variables(url, tokens["anna"], "http://127.0.0.1:1/v1")
+            second = variables(url, tokens["bert"], "http://127.0.0.1:1/v1")
+            async with open_program(folder=folder, command=SUPERVISOR, settings=first) as pool:
+                await pool.events("worker_started")
+                async with open_program(folder=folder, command=SUPERVISOR, settings=second) as other:
+                    assert await other.ended(20) == 2
+                assert "roundtable-pool.db: another pool is using it" in other.err.text
+                pool.process.send_signal(signal.SIGTERM)
+                assert await pool.ended(10) == 0

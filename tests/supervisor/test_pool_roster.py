@@ -73,6 +73,10 @@ timeout_seconds = 30
 max_output_tokens = 1000
 temperature = 0
 system_prompt = "Be brief."
+fallback_models = ["deepseek-reasoner"]
+max_tokens_per_day = 200000
+price_input = 0.27
+price_output = 1
 cooldown_seconds = 0
 max_failures = 1
 """)
@@ -91,6 +95,10 @@ max_failures = 1
                 max_output_tokens=1000,
                 temperature=0.0,
                 system_prompt="Be brief.",
+                fallback_models=("deepseek-reasoner",),
+                max_tokens_per_day=200_000,
+                price_input=0.27,
+                price_output=1.0,
                 cooldown_seconds=0,
                 max_failures=1,
             ),
@@ -133,7 +141,7 @@ name = "everybody"
 name = "a"
 model = "m"
 base_url = "http://127.0.0.1/v1"
-fallback_models = ["x"]
+nonsense = ["x"]
 timeout_seconds = inf
 [[workers]]
 name = "a"
@@ -145,12 +153,27 @@ concurrency = true
         'defaults ("everybody"): max_failures: Input should be greater than or equal to 1',
         'defaults ("everybody"): name: no such field',
         'workers[1] ("a"): timeout_seconds: Input should be a finite number',
-        'workers[1] ("a"): fallback_models: no such field',
+        'workers[1] ("a"): nonsense: no such field',
         'workers[2] ("a"): model: is missing',
         'workers[2] ("a"): base_url: the address is neither https:// nor http:// to this machine',
         'workers[2] ("a"): concurrency: Input should be a valid integer',
         'workers: the name "a" is there 2 times',
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('fallback_models = ["a", "a"]', "fallback_models: names one twice"),
+        ("fallback_models = []\nmax_tokens_per_day = 0", "max_tokens_per_day: Input should be greater"),
+        ("price_input = -1", "price_input: Input should be greater"),
+        ("price_output = nan", "price_output: Input should be a finite number"),
+    ],
+)
+@pytest.mark.spec("POOL-1")
+def test_a_budget_or_fallback_out_of_its_range_is_refused(line: str, told: str):
+    (problem,) = problems_of(f"{MINIMAL}{line}\n")
+    assert problem.startswith(f'workers[1] ("local"): {told}')
 
 
 def test_a_wrong_default_is_told_once_and_not_again_for_every_worker():
@@ -172,9 +195,7 @@ def test_a_file_without_a_usable_worker_is_refused(text: str):
 
 
 @pytest.mark.spec("POOL-1")
-@pytest.mark.parametrize(
-    "field", ["max_tokens_per_day", "price_input", "price_output", "fallback_models", "nonsense"]
-)
+@pytest.mark.parametrize("field", ["max_tokens_per_month", "price", "fallback_urls", "nonsense"])
 def test_a_field_that_is_not_honoured_is_refused(field: str):
     assert problems_of(f"{MINIMAL}{field} = 1\n") == [f'workers[1] ("local"): {field}: no such field']
 
@@ -283,3 +304,10 @@ def test_two_workers_with_one_token_are_refused():
     other = WITH_KEY.replace('"far"', '"other"').replace("FAR_TOKEN", "OTHER_TOKEN")
     with pytest.raises(RosterError, match=r'worker "other": has the same token as "far"'):
         read_tokens(parse_roster(WITH_KEY + other), {"FAR_TOKEN": "t" * 30, "OTHER_TOKEN": "t" * 30})
+
+
+@pytest.mark.parametrize("key", ["sk-abcDEF123456", "AKIA0000EXAMPLE", "k" * 41])
+def test_a_key_that_was_put_where_a_name_belongs_is_not_told(key: str) -> None:
+    problems = problems_of(f'"{key}" = "x"\n{MINIMAL}"{key}" = 1\n')
+    assert len(problems) == 2
+    assert key not in " ".join(problems)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 
 import pytest
 import structlog
 import trio
 from fake_board import CHANCE, FakeBoard, ScriptedModel, connections, taking
 
-from supervisor.board_errors import BoardAwayError, BoardBusyError, CallRefusedError, WorkerRefusedError
+from supervisor.board_errors import (
+    BoardAwayError,
+    BoardBusyError,
+    CallRefusedError,
+    ClaimLostError,
+    WorkerRefusedError,
+)
+from supervisor.clock import DayClock
+from supervisor.context import WorkerContext
+from supervisor.endpoint import Endpoint
 from supervisor.failures import FailureClass, ModelCallError
+from supervisor.ledger import Ledger, open_ledger
+from supervisor.limits import BOARD_CALL_SECONDS
 from supervisor.record import WorkerRecord
 from supervisor.roster import Worker
 from supervisor.stop import Stop
@@ -27,23 +38,49 @@ async def working(
     *,
     record: WorkerRecord | None = None,
     stop: Stop | None = None,
+    ledger: Ledger | None = None,
+    endpoint: Endpoint | None = None,
+    claims: Sequence[int] = (),
     **fields: object,
 ) -> AsyncIterator[WorkerRecord]:
-    """A worker at work; it is stopped, and must end by itself, when the block ends."""
-    record = record or WorkerRecord()
-    stop = stop or Stop()
+    """A worker at work; it is stopped, and must end by itself, when the block ends.
+
+    `claims` are tasks that it holds from an earlier run of the pool.
+    """
     worker = Worker(name="w", model="m", base_url="http://127.0.0.1:1/v1", **fields)
-    loop = WorkerLoop(worker, record, stop, connections(board, model), CHANCE, POLL)
-    with trio.fail_after(1_000_000):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(loop.run)
-            yield record
-            stop.request()
+    clock = DayClock()
+    with ExitStack() as stack:
+        context = WorkerContext(
+            worker,
+            record or WorkerRecord(),
+            stop or Stop(),
+            CHANCE,
+            endpoint or Endpoint(worker.base_url),
+            ledger or stack.enter_context(open_ledger(None, clock.now())),
+            clock,
+        )
+        for task_id in claims:
+            board.claim(task_id, "w")
+            context.ledger.take_claim(board.tasks[task_id].claim_id, "w", task_id, clock.now())
+        loop = WorkerLoop(context, connections(board, model), POLL)
+        with trio.fail_after(1_000_000):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(loop.run)
+                yield context.record
+                context.stop.request()
     assert board.connections == 0
 
 
 def failure(kind: str, wait: float | None = None) -> ModelCallError:
     return ModelCallError(FailureClass(kind), "a detail", retry_after_seconds=wait)
+
+
+def taking_to_fail(seconds: float, error: ModelCallError):
+    async def step() -> str:
+        await trio.sleep(seconds)
+        raise error
+
+    return step
 
 
 @pytest.mark.spec("POOL-9")
@@ -55,16 +92,98 @@ async def test_a_task_is_claimed_answered_and_submitted(autojump_clock):
         ("submitted", "one"),
         ("submitted", "two"),
     ]
-    assert record.held == set()
+    assert record.held == {}
 
 
-@pytest.mark.spec("POOL-7")
-async def test_an_idle_worker_asks_the_board_at_its_interval_and_the_model_never(autojump_clock):
+@pytest.mark.spec("POOL-7", "POOL-15")
+async def test_an_idle_worker_waits_inside_the_board_and_costs_no_model_call(autojump_clock):
     board, model = FakeBoard(), ScriptedModel()
+    async with working(board, model):
+        await trio.sleep(205)
+    assert board.calls.count(("w", "claim_next")) == 11
+    assert model.calls == []
+
+
+@pytest.mark.spec("POOL-15")
+async def test_a_task_that_appears_during_the_wait_is_taken_at_once(autojump_clock):
+    board, model = FakeBoard(), ScriptedModel()
+    async with working(board, model):
+        await trio.sleep(7)
+        board.add()
+        await trio.sleep(1)
+    assert model.calls == [7]
+
+
+@pytest.mark.spec("POOL-15")
+async def test_a_worker_with_several_slots_has_one_wait(autojump_clock):
+    board, model = FakeBoard(), ScriptedModel(taking(5))
+    async with working(board, model, concurrency=4):
+        for _ in range(6):
+            await trio.sleep(1)
+            board.add()
+        await trio.sleep(30)
+    assert board.most_waiting == 1
+    assert model.most_running == 4
+    assert len(model.calls) == 6
+
+
+@pytest.mark.spec("POOL-15")
+async def test_a_board_that_answers_empty_at_once_is_asked_again_at_the_interval_only(autojump_clock):
+    board, model = FakeBoard(), ScriptedModel()
+    board.accepts_claims = False
     async with working(board, model):
         await trio.sleep(POLL * 10 + 1)
     assert board.calls.count(("w", "claim_next")) == 11
-    assert model.calls == []
+
+
+@pytest.mark.spec("POOL-15")
+async def test_at_the_boards_limit_of_claims_the_worker_waits_for_a_slot(autojump_clock):
+    board, model = FakeBoard(tasks=2), ScriptedModel(taking(100))
+
+    async def refuse(_: FakeBoard) -> None:
+        if board.held():
+            raise ClaimLostError("conflict")
+
+    board.faults["claim_next"] = [refuse] * 100
+    async with working(board, model, concurrency=2) as record:
+        await trio.sleep(150)
+        assert model.calls == [0, 100]
+        await trio.sleep(60)
+    assert board.calls.count(("w", "claim_next")) < 10
+    assert record.parked is None
+    assert record.failures == {}
+
+
+@pytest.mark.parametrize("moment", [0.5, 3, 19.9, 20, 35])
+async def test_a_stop_during_a_wait_ends_at_once(autojump_clock, moment: float):
+    board, model, stop = FakeBoard(), ScriptedModel(), Stop()
+    async with working(board, model, stop=stop):
+        await trio.sleep(moment)
+        stop.request()
+    assert trio.current_time() == moment
+
+
+@pytest.mark.spec("SUP-6")
+async def test_what_a_cut_off_wait_has_claimed_is_found_and_released(autojump_clock):
+    board, model, stop = FakeBoard(tasks=1), ScriptedModel(), Stop()
+    board.lost["claim_next"] = 1
+    async with working(board, model, stop=stop):
+        await trio.sleep(1)
+        assert board.held() == [1]
+        stop.request()
+    assert board.tasks[1].releases == [("the pool is stopping", False, None)]
+    assert trio.current_time() == 1
+
+
+async def test_a_worker_that_is_parked_meanwhile_gives_up_its_wait(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel(taking_to_fail(3, failure("auth")))
+    async with working(board, model, concurrency=2) as record:
+        await trio.sleep(4)
+        assert record.parked == "auth: a detail"
+        assert board.waiting == 0
+        board.add()
+        await trio.sleep(100)
+    assert board.tasks[2].claims == 0
 
 
 async def test_after_a_task_the_worker_asks_again_at_once(autojump_clock):
@@ -77,13 +196,42 @@ async def test_after_a_task_the_worker_asks_again_at_once(autojump_clock):
 @pytest.mark.spec("POOL-8")
 async def test_on_start_a_worker_releases_what_it_still_holds_and_names_the_ids(autojump_clock):
     board, model = FakeBoard(tasks=2), ScriptedModel(taking(5))
-    for task_id in (1, 2):
-        board.claim(task_id, "w")
     with structlog.testing.capture_logs() as logs:
-        async with working(board, model):
+        async with working(board, model, claims=[1, 2]):
             await trio.sleep(1)
     assert board.tasks[2].releases == [("left over from an earlier run of the pool", False, None)]
     assert [line["task_ids"] for line in logs if line["event"] == "leftovers_released"] == [[1, 2]]
+
+
+@pytest.mark.spec("POOL-23")
+async def test_a_claim_that_no_run_of_this_pool_has_made_is_named_and_left_to_its_lease(autojump_clock):
+    board, model = FakeBoard(tasks=2, lease_seconds=500), ScriptedModel()
+    board.claim(1, "w")
+    with structlog.testing.capture_logs() as logs:
+        async with working(board, model, claims=[2]):
+            await trio.sleep(100)
+            assert board.held() == [1]
+            board.faults["claim_next"] = [ClaimLostError("stale_claim")]
+            await trio.sleep(100)
+            assert board.held() == [1]
+            await trio.sleep(400)
+    assert board.tasks[1].releases == []
+    assert board.tasks[1].expiries == 1
+    assert [task.status for task in board.tasks.values()] == ["submitted", "submitted"]
+    assert [line["task_ids"] for line in logs if line["event"] == "claims_of_another"] == [[1]]
+
+
+@pytest.mark.spec("POOL-23")
+async def test_a_claim_is_in_the_file_from_its_taking_to_its_end(autojump_clock):
+    board, model = FakeBoard(tasks=3), ScriptedModel(taking(5), failure("content"), taking(1_000))
+    with open_ledger(None, DayClock().now()) as ledger:
+        async with working(board, model, ledger=ledger):
+            for expected in ({"c1": 1}, {"c3": 3}):
+                await trio.sleep(4)
+                assert ledger.claims_of("w") == expected
+            board.tasks[3].status = "cancelled"
+            await trio.sleep(700)
+            assert ledger.claims_of("w") == {}
 
 
 @pytest.mark.spec("POOL-10")
@@ -103,7 +251,7 @@ async def test_a_failure_of_the_endpoint_counts_for_nothing_and_the_worker_waits
     async with working(board, model) as record:
         await trio.sleep(1.5)
         assert board.tasks[1].releases == [(f"{kind}: a detail", False, None)]
-        assert record.state == "waiting: endpoint"
+        assert record.state == "cooling_down"
         await trio.sleep(100)
     assert board.tasks[1].status == "submitted"
     assert model.calls[1] - model.calls[0] >= 2
@@ -187,6 +335,16 @@ async def test_failures_are_counted_per_task_and_forgotten_after_success(autojum
     assert record.failures == {}
 
 
+@pytest.mark.spec("POOL-11")
+async def test_a_help_request_whose_reply_was_lost_is_posted_once(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure("content"))
+    board.lost["ask_for_help"] = 1
+    async with working(board, model, max_failures=1):
+        await trio.sleep(100)
+    assert board.calls.count(("w", "ask_for_help")) == 2
+    assert [key for _, _, key in board.answered if key.startswith("help")] == ["help-c1"]
+
+
 async def test_a_help_request_that_the_board_refuses_does_not_keep_the_task(autojump_clock):
     board, model = FakeBoard(tasks=1), ScriptedModel(failure("content"))
     board.faults["ask_for_help"] = [CallRefusedError("too_large")]
@@ -210,7 +368,7 @@ async def test_at_the_hourly_cap_the_worker_waits_and_says_so_once(autojump_cloc
         async with working(board, model, max_calls_per_hour=2) as record:
             await trio.sleep(3_599)
             assert len(model.calls) == 2
-            assert record.state == "waiting: hourly_cap"
+            assert (record.state, record.reason) == ("at_cap", "hourly_cap")
             assert board.held() == []
             await trio.sleep(2)
             assert len(model.calls) == 4
@@ -219,10 +377,11 @@ async def test_at_the_hourly_cap_the_worker_waits_and_says_so_once(autojump_cloc
 
 @pytest.mark.spec("POOL-12")
 async def test_a_new_life_of_a_worker_does_not_reset_its_cap(autojump_clock):
-    board, model, record = FakeBoard(tasks=5), ScriptedModel(), WorkerRecord()
-    for _ in range(3):
-        async with working(board, model, record=record, max_calls_per_hour=2):
-            await trio.sleep(10)
+    board, model = FakeBoard(tasks=5), ScriptedModel()
+    with open_ledger(None, DayClock().now()) as ledger:
+        for _ in range(3):
+            async with working(board, model, ledger=ledger, max_calls_per_hour=2):
+                await trio.sleep(10)
     assert len(model.calls) == 2
 
 
@@ -257,28 +416,18 @@ async def test_an_answer_that_did_not_arrive_is_submitted_again(autojump_clock):
     assert len(model.calls) == 1
 
 
-async def test_a_task_taken_away_meanwhile_is_let_go(autojump_clock):
-    board, model = FakeBoard(tasks=2), ScriptedModel(taking(2, "one"), "two")
-    async with working(board, model):
-        await trio.sleep(1)
-        board.tasks[1].status = "cancelled"
-        await trio.sleep(5)
-    assert board.tasks[1].result is None
-    assert board.tasks[2].result == "two"
-
-
 async def test_a_board_that_is_away_is_waited_for_and_nobody_is_parked(autojump_clock):
     board, model = FakeBoard(tasks=1), ScriptedModel()
     board.open_faults = [BoardAwayError("away")] * 20
     with structlog.testing.capture_logs() as logs:
         async with working(board, model) as record:
             await trio.sleep(10)
-            assert record.state == "waiting: board"
+            assert record.state == "board_away"
             await trio.sleep(3_600)
     assert record.parked is None
     assert board.tasks[1].status == "submitted"
     waits = [line["wait_seconds"] for line in logs if line["event"] == "board_away"]
-    assert waits[:6] == [1, 2, 4, 8, 16, 30]
+    assert waits[:6] == [1, 2, 4, 8, 15, 15]
 
 
 async def test_a_board_that_goes_away_in_between_is_waited_for_on_the_same_connection(autojump_clock):
@@ -287,19 +436,47 @@ async def test_a_board_that_goes_away_in_between_is_waited_for_on_the_same_conne
     with structlog.testing.capture_logs() as logs:
         async with working(board, model):
             await trio.sleep(8)
-            board.tasks.update(FakeBoard(tasks=1).tasks)
+            board.add()
             await trio.sleep(12)
     assert board.tasks[1].status == "submitted"
     assert "board_back" in [line["event"] for line in logs]
 
 
-async def test_a_claim_whose_reply_was_lost_is_found_out_and_released(autojump_clock):
-    board, model = FakeBoard(tasks=1), ScriptedModel()
+@pytest.mark.spec("POOL-15")
+async def test_a_claim_whose_reply_was_lost_is_brought_by_the_same_key(autojump_clock):
+    board, model = FakeBoard(tasks=2), ScriptedModel()
     board.lost["claim_next"] = 1
     async with working(board, model):
         await trio.sleep(100)
-    assert board.tasks[1].claims == 2
-    assert [failed for _, failed, _ in board.tasks[1].releases] == [False]
+    assert [task.claims for task in board.tasks.values()] == [1, 1]
+    assert board.tasks[1].releases == []
+    assert board.tasks[1].status == "submitted"
+
+
+@pytest.mark.spec("POOL-15")
+async def test_a_claim_brought_again_is_renewed_before_anything_is_believed_of_its_lease(autojump_clock):
+    board, model = FakeBoard(tasks=1, lease_seconds=100), ScriptedModel(taking(90))
+    board.lost["claim_next"] = 1
+    async with working(board, model):
+        await trio.sleep(BOARD_CALL_SECONDS + 1.5)
+        assert board.renewals == [BOARD_CALL_SECONDS + 1]
+        await trio.sleep(200)
+    assert board.tasks[1].status == "submitted"
+
+
+async def test_a_key_whose_claim_is_over_is_dropped(autojump_clock):
+    board, model = FakeBoard(tasks=1, lease_seconds=30), ScriptedModel()
+    board.lost["claim_next"] = 1
+    board.faults["claim_next"] = []
+
+    async def away(_: FakeBoard) -> None:
+        raise BoardAwayError("away")
+
+    async with working(board, model):
+        await trio.sleep(1)
+        board.faults["claim_next"] = [away] * 5
+        await trio.sleep(200)
+    assert board.tasks[1].expiries == 1
     assert board.tasks[1].status == "submitted"
 
 
@@ -333,7 +510,7 @@ async def test_a_refusal_while_a_task_runs_parks_the_worker_too(autojump_clock):
     async with working(board, model) as record:
         await trio.sleep(100)
     assert record.parked == "401"
-    assert record.held == {1}
+    assert [task.task_id for task in record.held.values()] == [1]
 
 
 async def test_the_leaders_token_is_no_workers(autojump_clock):
@@ -394,15 +571,11 @@ async def test_a_cut_cancels_the_model_call_only_and_releases_over_the_open_conn
     assert trio.current_time() == 1
 
 
-async def test_a_claim_that_arrives_during_the_stop_is_given_back_without_a_call(autojump_clock):
-    board, model, stop = FakeBoard(tasks=1), ScriptedModel(), Stop()
-
-    async def slowly(_: FakeBoard) -> None:
-        await trio.sleep(5)
-
-    board.faults["claim_next"] = [slowly]
+async def test_a_claim_that_arrives_with_the_stop_is_given_back_without_a_call(autojump_clock):
+    board, model, stop = FakeBoard(), ScriptedModel(), Stop()
     async with working(board, model, stop=stop):
         await trio.sleep(1)
+        board.add()
         stop.request()
     assert board.tasks[1].releases == [("the pool is stopping", False, None)]
     assert model.calls == []

@@ -34,6 +34,8 @@ def a_task(**fields: Any) -> Task:
         "failures": 0,
         "rejections": 0,
         "max_attempts": 3,
+        "lease_seconds": None,
+        "revision": 0,
         "attention": frozenset(),
         "result": None,
         "claim_id": None,

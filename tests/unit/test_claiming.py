@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from board_pieces import ANN, BOB, LEAD, NOW, a_task, refusal_of
 
-from roundtable.rules import claims
+from roundtable.rules import claims, submits
 from roundtable.rules.commands import ReleaseTask, SubmitResult
 from roundtable.rules.errors import Code
-from roundtable.rules.model import Attention, ClaimEnd, Status
+from roundtable.rules.model import Attention, Claim, ClaimEnd, Status
 
 
 @pytest.mark.spec("TOOL-16", "TASK-5", "TASK-6")
@@ -77,7 +77,7 @@ NOT_HOLDERS = [
 @pytest.mark.parametrize(("task", "caller", "ever_held", "code"), NOT_HOLDERS)
 def test_who_does_not_hold_the_task_is_told_so_in_this_order(task, caller, ever_held, code) -> None:
     for refused in (
-        refusal_of(claims.submit, task, caller, SubmitResult(7, "late"), NOW, ever_held=ever_held),
+        refusal_of(submits.submit, task, caller, SubmitResult(7, "late"), None, NOW, ever_held=ever_held),
         refusal_of(claims.release, task, caller, ReleaseTask(7), NOW, ever_held=ever_held),
     ):
         assert refused.code is code
@@ -124,7 +124,7 @@ def test_only_a_failure_or_the_leader_cools_a_task_down(command, caller, seconds
 @pytest.mark.spec("TOOL-23", "ATTN-6", "TASK-5")
 def test_a_submit_keeps_who_did_it_and_settles_the_call_for_help() -> None:
     task = a_task(status=Status.CLAIMED, attention=frozenset(Attention))
-    new = claims.submit(task, ANN, SubmitResult(7, "done"), NOW, ever_held=True).after
+    new = submits.submit(task, ANN, SubmitResult(7, "done"), None, NOW, ever_held=True).after
     assert (new.status, new.assignee, new.result, new.claim_id) == ("submitted", "ann", "done", None)
     assert not new.attention & {Attention.HELP_REQUESTED, Attention.ATTEMPTS_EXHAUSTED}
     assert Attention.REJECTED_REPEATEDLY in new.attention
@@ -137,15 +137,15 @@ def test_a_submit_keeps_who_did_it_and_settles_the_call_for_help() -> None:
 def test_a_result_in_which_nothing_can_be_seen_is_refused(text: str) -> None:
     task = a_task(status=Status.CLAIMED)
     assert (
-        refusal_of(claims.submit, task, ANN, SubmitResult(7, text), NOW, ever_held=True).code is Code.INVALID
+        refusal_of(submits.submit, task, ANN, SubmitResult(7, text), None, NOW, ever_held=True).code
+        is Code.INVALID
     )
 
 
 @pytest.mark.spec("CLAIM-3")
-def test_the_same_result_again_is_known_as_such_and_another_is_not() -> None:
-    for status in (Status.SUBMITTED, Status.DONE):
-        task = a_task(status=status)
-        assert claims.is_same_submit(task, ANN, SubmitResult(7, "the result"))
-        assert not claims.is_same_submit(task, ANN, SubmitResult(7, "another"))
-        assert not claims.is_same_submit(task, BOB, SubmitResult(7, "the result"))
-    assert not claims.is_same_submit(a_task(), ANN, SubmitResult(7, "the result"))
+def test_the_same_text_from_the_same_claim_is_known_as_a_repeat_and_another_is_not() -> None:
+    claim = Claim("c1", 7, "ann", 1, 0, 0, ClaimEnd.SUBMITTED, superseded=False)
+    assert submits.is_repeat(SubmitResult(7, "text"), claim, "text")
+    assert not submits.is_repeat(SubmitResult(7, "another"), claim, "text")
+    assert not submits.is_repeat(SubmitResult(7, "text"), claim, None)
+    assert not submits.is_repeat(SubmitResult(7, "text"), None, None)

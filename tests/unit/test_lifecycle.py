@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 from board_pieces import ANN, LEAD, NOW, a_task, refusal_of
 
-from roundtable.rules import claims, planning, reviews
+from roundtable.rules import claims, planning, reviews, submits
 from roundtable.rules.commands import CancelTask, ReleaseTask, ReviewTask, SubmitResult, UpdateTask
 from roundtable.rules.errors import Code
 from roundtable.rules.lifecycle import Action, after, is_final, refuse_final
-from roundtable.rules.model import Attention, Status, Verdict, rank_of
+from roundtable.rules.model import Attention, Claim, ClaimEnd, Status, Verdict, rank_of
 
 FOLLOWS = {
     (Status.OPEN, Action.CLAIM): Status.CLAIMED,
     (Status.OPEN, Action.CANCEL): Status.CANCELLED,
+    (Status.OPEN, Action.SUBMIT_LATE): Status.SUBMITTED,
     (Status.CLAIMED, Action.RELEASE): Status.OPEN,
+    (Status.CLAIMED, Action.EXPIRE): Status.OPEN,
     (Status.CLAIMED, Action.SUBMIT): Status.SUBMITTED,
     (Status.CLAIMED, Action.CANCEL): Status.CANCELLED,
     (Status.SUBMITTED, Action.ACCEPT): Status.DONE,
@@ -22,10 +24,16 @@ FOLLOWS = {
     (Status.SUBMITTED, Action.CANCEL): Status.CANCELLED,
 }
 
+EXPIRED = Claim("c1", 7, "ann", 1, 0, 0, ClaimEnd.EXPIRED, superseded=False)
+
 DECIDE = {
     Action.CLAIM: lambda task: claims.claim(task, ANN, (), "new", NOW),
     Action.RELEASE: lambda task: claims.release(task, LEAD, ReleaseTask(7), NOW, ever_held=False),
-    Action.SUBMIT: lambda task: claims.submit(task, ANN, SubmitResult(7, "text"), NOW, ever_held=True),
+    Action.EXPIRE: lambda task: claims.expire(task, NOW),
+    Action.SUBMIT: lambda task: submits.submit(task, ANN, SubmitResult(7, "text"), None, NOW, ever_held=True),
+    Action.SUBMIT_LATE: lambda task: submits.submit(
+        task, ANN, SubmitResult(7, "text"), EXPIRED, NOW, ever_held=True
+    ),
     Action.ACCEPT: lambda task: reviews.review(task, ReviewTask(7, Verdict.ACCEPT), NOW),
     Action.REJECT: lambda task: reviews.review(task, ReviewTask(7, Verdict.REJECT, "no"), NOW),
     Action.CANCEL: lambda task: reviews.cancel(task, CancelTask(7, "why"), NOW),
@@ -49,6 +57,8 @@ def test_a_move_leads_where_the_table_says_or_is_refused_with_the_status(
     assert error.details["status"] == status.value
     # one who submits what is open and was held before has a stale claim; every other refused move is a conflict
     stale = (status, action) == (Status.OPEN, Action.SUBMIT)
+    if (status, action) == (Status.CLAIMED, Action.SUBMIT_LATE):
+        return  # nobody has run out: to submit this is to submit it in time
     assert refusal_of(DECIDE[action], task).code is (Code.STALE_CLAIM if stale else Code.CONFLICT)
 
 

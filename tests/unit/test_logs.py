@@ -145,8 +145,27 @@ def test_libraries_that_log_content_are_capped_at_warning(name):
     assert "heard" in line
 
 
+@pytest.mark.spec("LOG-1", "LOG-2")
+def test_a_library_that_nobody_has_thought_of_is_heard_from_warning_on():
+    def act():
+        logger = logging.getLogger("somebody.else")
+        logger.debug(SECRET)
+        logger.info(SECRET)
+        logger.warning("heard")
+
+    line = logged("console", act)
+    assert SECRET not in line
+    assert "heard" in line
+
+
+@pytest.mark.parametrize("name", ["roundtable.board.actor", "supervisor.worker", "__main__"])
+def test_the_program_s_own_modules_are_heard_below_warning(name):
+    assert "heard" in logged("console", lambda: structlog.get_logger(name).debug("heard"))
+
+
 @pytest.mark.spec("LOG-1")
-def test_a_library_s_traceback_comes_without_the_words_of_its_exceptions():
+@pytest.mark.parametrize("name", ["mcp.server", "somebody.else"])
+def test_a_library_s_traceback_comes_without_the_words_of_its_exceptions(name):
     def fail():
         try:
             try:
@@ -154,7 +173,7 @@ def test_a_library_s_traceback_comes_without_the_words_of_its_exceptions():
             except ValueError as error:
                 raise ExceptionGroup(SECRET, [KeyError(SECRET)]) from error
         except ExceptionGroup:
-            logging.getLogger("mcp.server").exception("handler raised")
+            logging.getLogger(name).exception("handler raised")
 
     line = logged("console", fail)
     assert SECRET not in line

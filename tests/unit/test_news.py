@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from board_pieces import ANN, BOB, LEAD, NOW, TABLE, a_task
 
-from roundtable.rules import claims, messages, news, planning, reviews
+from roundtable.rules import claims, messages, news, planning, reviews, submits
 from roundtable.rules.change import Change, Event
 from roundtable.rules.commands import (
     CancelTask,
@@ -26,7 +26,9 @@ def told(change: Change, actor, last_holder: str | None = None) -> dict[str, set
 
 
 def test_a_submit_concerns_the_leader() -> None:
-    change = claims.submit(a_task(status=Status.CLAIMED), ANN, SubmitResult(7, "x"), NOW, ever_held=True)
+    change = submits.submit(
+        a_task(status=Status.CLAIMED), ANN, SubmitResult(7, "x"), None, NOW, ever_held=True
+    )
     assert told(change, ANN) == {"submitted": {"leader"}}
 
 

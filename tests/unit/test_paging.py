@@ -39,14 +39,18 @@ def test_a_rows_size_is_at_least_what_it_takes_in_the_text_that_apps_show(text: 
 
 
 @pytest.mark.spec("REPLY-4")
-@given(st.lists(st.integers(0, BRIEF_RESULTS_CHARS + 1), max_size=20))
-def test_the_texts_of_a_brief_never_exceed_its_room(lengths: list[int]) -> None:
-    fits = paging.texts_that_fit(lengths)
-    assert len(fits) == len(lengths)
-    assert sum(n for n, fit in zip(lengths, fits, strict=True) if fit) <= BRIEF_RESULTS_CHARS
-    if lengths:
-        assert fits[0] == (lengths[0] <= BRIEF_RESULTS_CHARS)
-    if sum(lengths) <= BRIEF_RESULTS_CHARS:
+@given(
+    st.lists(st.tuples(st.integers(0, BRIEF_RESULTS_CHARS + 1), st.sampled_from("xé漢😀")), max_size=20),
+    st.integers(0, PAGE_BYTES),
+)
+def test_the_texts_of_a_brief_never_exceed_its_room(pieces: list[tuple[int, str]], room_bytes: int) -> None:
+    texts = [count * char for count, char in pieces]
+    fits = paging.texts_that_fit(texts, room_bytes)
+    assert len(fits) == len(texts)
+    shown = [text for text, fit in zip(texts, fits, strict=True) if fit]
+    assert sum(map(len, shown)) <= BRIEF_RESULTS_CHARS
+    assert sum(map(paging.size_bytes, shown)) <= room_bytes
+    if sum(map(len, texts)) <= BRIEF_RESULTS_CHARS and sum(map(paging.size_bytes, texts)) <= room_bytes:
         assert all(fits)
 
 

@@ -165,7 +165,7 @@ def test_an_unknown_name_is_a_warning_with_the_nearest_known_one(name, nearest):
 def test_names_of_later_and_of_other_programs_are_not_taken_for_settings():
     assert parse_settings(dict.fromkeys(OTHER_PROGRAMS_NAMES, "x")).warnings == ()
     assert parse_settings({"WORKER_API_KEY": "x", "PATH": "x"}).warnings == ()
-    assert len(parse_settings({"ROUNDTABLE_LEASE_SECONDS": "60"}).warnings) == 1
+    assert len(parse_settings({"ROUNDTABLE_BACKUP_SECONDS": "60"}).warnings) == 1
 
 
 def test_an_unknown_name_is_shown_in_printable_characters():

@@ -27,6 +27,7 @@ CREATE TABLE tasks (
     open_dependencies   INTEGER NOT NULL DEFAULT 0 CHECK (open_dependencies >= 0),
     result              TEXT,
     claim_id            TEXT,
+    revision            INTEGER NOT NULL DEFAULT 0,         -- updates by the leader
     claimed_at          TEXT,
     created_at          TEXT NOT NULL,
     updated_at          TEXT NOT NULL,
@@ -73,7 +74,10 @@ CREATE TABLE claims (
     agent          TEXT NOT NULL,
     attempt        INTEGER NOT NULL,
     claimed_at     TEXT NOT NULL,
-    lease_until_ms INTEGER,
+    lease_seconds  INTEGER NOT NULL,       -- its whole length: at a start no more than this can remain
+    lease_until_ms INTEGER NOT NULL,
+    revision_seen  INTEGER NOT NULL,       -- the task's revision that its holder has read
+    superseded     INTEGER NOT NULL DEFAULT 0 CHECK (superseded IN (0, 1)), -- the leader has updated the task since
     ended_at       TEXT,
     ended_by       TEXT,
     CHECK ((ended_at IS NULL) = (ended_by IS NULL)),
@@ -82,7 +86,7 @@ CREATE TABLE claims (
 CREATE INDEX claims_held ON claims (agent, task_id) WHERE ended_at IS NULL;
 CREATE UNIQUE INDEX claims_one_holder ON claims (task_id) WHERE ended_at IS NULL;
 CREATE INDEX claims_by_task ON claims (task_id, agent);
-CREATE INDEX claims_by_lease ON claims (lease_until_ms) WHERE ended_at IS NULL AND lease_until_ms IS NOT NULL;
+CREATE INDEX claims_by_lease ON claims (lease_until_ms) WHERE ended_at IS NULL;
 
 -- After a failure claim_next passes over the task for this worker until then.
 CREATE TABLE cooldowns (
@@ -92,6 +96,8 @@ CREATE TABLE cooldowns (
     seconds  INTEGER NOT NULL,             -- its whole length: at a start no more than this can remain
     PRIMARY KEY (agent, task_id)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX cooldowns_by_end ON cooldowns (until_ms);
+CREATE INDEX cooldowns_by_task ON cooldowns (task_id);
 
 CREATE TABLE messages (
     message_id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -110,6 +116,7 @@ CREATE TABLE reviews (
     verdict    TEXT NOT NULL CHECK (verdict IN ('accept', 'reject')),
     note       TEXT,
     agent      TEXT NOT NULL,
+    attempt    INTEGER NOT NULL,           -- the claim that brought it
     result     TEXT NOT NULL,              -- the text that was judged
     created_at TEXT NOT NULL,
     CHECK (verdict = 'accept' OR note IS NOT NULL)
@@ -158,6 +165,12 @@ CREATE TABLE audit_log (
     previous_sha256 TEXT NOT NULL          -- over the row before it; of nothing for the first
 ) STRICT;
 CREATE INDEX audit_log_by_agent ON audit_log (agent, audit_id);
+
+-- Waits that ended empty and stand in no row yet, kept over a stop for the next row of their agent.
+CREATE TABLE empty_waits (
+    agent TEXT PRIMARY KEY,
+    waits INTEGER NOT NULL CHECK (waits > 0)
+) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER history_is_append_only_1 BEFORE UPDATE ON history
     BEGIN SELECT RAISE(ABORT, 'history is append-only'); END;

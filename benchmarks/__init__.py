@@ -1,0 +1,1 @@
+"""What the board costs: `python -m benchmarks [NAMES] [--quick]`. Nothing of the product imports this."""

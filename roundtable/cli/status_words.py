@@ -1,0 +1,129 @@
+"""How a running program stands, in words. Pure: from the values of a snapshot to one line of printable text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from supervisor.text import in_one_line
+
+Values = Mapping[str, Any]
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+
+_PLAIN_STATES: Final = {
+    "starting": "starting",
+    "waiting": "waiting for a task",
+    "draining": "leaving",
+    "stopped": "stopped",
+}
+_TIMED_STATES: Final = {
+    "cooling_down": "cooling down",
+    "backing_off": "backing off after failures",
+    "at_cap": "at its cap",
+    "board_away": "the board is away",
+    "restarting": "restarting after a crash",
+}
+_CAPS: Final = {"hourly_cap": "at its cap of calls an hour", "daily_cap": "at its cap of tokens a day"}
+_HEALTH: Final = {
+    "well": "well",
+    "unknown": "not called yet",
+    "cooling_down": "cooling down",
+    "in_doubt": "in doubt",
+}
+
+
+def duration(seconds: float) -> str:
+    """About so long: the two largest units."""
+    whole = max(0, round(seconds))
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE} s"
+    if whole < _DAY:
+        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+    return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
+
+
+def seconds_between(earlier: str, later: str) -> float:
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
+
+
+def state_of(worker: Values, now: str) -> str:
+    """What the worker does, since when or for how long yet, and why."""
+    state, until, reason = str(worker["state"]), worker.get("until"), worker.get("reason")
+    tasks = _tasks_in_hand(worker["tasks"], now)
+    if state == "working":
+        return f"working on {tasks}"
+    if state == "parked":
+        words = f"parked: {in_one_line(str(reason))}"
+    elif state in _TIMED_STATES:
+        words = _CAPS.get(str(reason), _TIMED_STATES[state])
+        if until is not None:
+            words += f", {duration(seconds_between(now, until))} left"
+        if state == "board_away" and reason:
+            words += f" ({in_one_line(str(reason))})"
+    else:
+        words = _PLAIN_STATES.get(state, in_one_line(state))
+    return f"{words}, with {tasks}" if tasks else words
+
+
+def _tasks_in_hand(tasks: Sequence[Values], now: str) -> str:
+    return ", ".join(
+        f"task {task['task_id']} for {duration(seconds_between(task['since'], now))}" for task in tasks
+    )
+
+
+def calls_of(worker: Values) -> str:
+    return f"{worker['calls_last_hour']:,} of {worker['max_calls_per_hour']:,}"
+
+
+def tokens_of(worker: Values) -> str:
+    """Of the last 24 hours, with what they cost. About as many where the provider did not count all of them."""
+    words = f"{'about ' if worker['tokens_are_estimated'] else ''}{worker['tokens_last_day']:,}"
+    if worker["max_tokens_per_day"] is not None:
+        words += f" of {worker['max_tokens_per_day']:,}"
+    if worker["cost_last_day"] is not None:
+        words += f" (cost {worker['cost_last_day']:.4g})"
+    return words
+
+
+def health_of(endpoint: Values, now: str) -> str:
+    health = str(endpoint["health"])
+    words = _HEALTH.get(health, in_one_line(health))
+    if endpoint.get("until") is not None:
+        words += f", {duration(seconds_between(now, endpoint['until']))} left"
+    if health in {"cooling_down", "in_doubt"} and endpoint.get("last_failure"):
+        words += f" ({in_one_line(str(endpoint['last_failure']))})"
+    return words
+
+
+def is_notable(worker: Values) -> bool:
+    """Whether the worker does something else than to wait for tasks and to work on them."""
+    return worker["state"] not in {"starting", "waiting", "working"}
+
+
+def board_lines(board: Values) -> list[str]:
+    """The board in a few lines: how many, who waits, and what is wrong with it."""
+    lines = []
+    if "tasks" in board:
+        lines.append("Tasks: " + ", ".join(f"{count:,} {status}" for status, count in board["tasks"].items()))
+    else:
+        lines.append(f"Tasks: not known, {in_one_line(str(board.get('problem')))}")
+    waits, connections, head = board["waits"], board["connections"], board["audit_head"]
+    lines.append(
+        f"Calls that wait: {waits['for_tasks']} for a task, {waits['for_news']} for news. "
+        f"Connections: {connections['trusted']} with a token, {connections['unknown']} without."
+    )
+    lines.append(f"Audit log: row {head['audit_id']:,}, head {head['sha256']}")
+    if board["trouble"] is not None:
+        lines.append(f"TROUBLE: {in_one_line(str(board['trouble']))}")
+    return lines
+
+
+def heading(snapshot: Values) -> str:
+    if snapshot.get("board") is None:
+        return f"Process {snapshot['process']}: a worker pool whose board runs elsewhere"
+    version, url = in_one_line(str(snapshot["version"])), in_one_line(str(snapshot["url"]))
+    return f"Roundtable {version}, process {snapshot['process']}, at {url}"

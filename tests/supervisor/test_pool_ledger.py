@@ -1,0 +1,169 @@
+"""What the pool keeps on disk."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.ledger import LedgerError, Spent, open_ledger
+from supervisor.usage import Usage
+
+NOW = 1_800_000_000.0
+NONE = Usage(0, 0, is_estimated=False)
+
+
+def call(ledger, at: float, tokens: int = 0, *, worker: str = "w", cost: float | None = None) -> None:
+    call_id = ledger.begin_call(worker, "m", NONE, at)
+    usage = Usage(tokens, 0, is_estimated=False)
+    ledger.end_call(call_id, outcome="answered", usage=usage, seconds=1.0, cost=cost)
+
+
+@pytest.mark.spec("POOL-22")
+def test_calls_tokens_and_claims_are_there_after_the_file_is_opened_again(tmp_path):
+    path = tmp_path / "pool.db"
+    with open_ledger(path, NOW) as ledger:
+        call(ledger, NOW, 100, cost=0.5)
+        ledger.take_claim("c1", "w", 7, NOW)
+        ledger.take_claim("c2", "w", 8, NOW)
+        ledger.end_claim("c2")
+    with open_ledger(path, NOW + 60) as ledger:
+        assert ledger.spent("w", NOW + 60) == Spent(1, 100, is_estimated=False, cost=0.5)
+        assert ledger.claims_of("w") == {"c1": 7}
+        assert ledger.spent("other", NOW + 60) == Spent(0, 0, is_estimated=False, cost=None)
+
+
+@pytest.mark.spec("POOL-22")
+def test_a_process_that_is_killed_leaves_its_calls_and_claims(tmp_path):
+    path = tmp_path / "pool.db"
+    program = (
+        "import os, sys; from pathlib import Path; from supervisor.ledger import open_ledger\n"
+        "from supervisor.usage import Usage\n"
+        f"with open_ledger(Path(sys.argv[1]), {NOW}) as ledger:\n"
+        f"    ledger.begin_call('w', 'm', Usage(5, 6, True), {NOW}); ledger.take_claim('c', 'w', 1, {NOW})\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", program, str(path)], check=False, timeout=60).returncode == -9
+    )
+    with open_ledger(path, NOW) as ledger:
+        assert ledger.spent("w", NOW) == Spent(1, 11, is_estimated=True, cost=None)
+        assert ledger.claims_of("w") == {"c": 1}
+
+
+def test_the_file_is_for_its_owner_alone(tmp_path):
+    path = tmp_path / "pool.db"
+    with open_ledger(path, NOW) as ledger:
+        call(ledger, NOW)
+        modes = {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert modes == {0o600}
+
+
+def test_a_second_owner_is_refused_in_words(tmp_path):
+    path = tmp_path / "pool.db"
+    with open_ledger(path, NOW) as ledger:
+        with (
+            pytest.raises(LedgerError, match=r"^pool\.db: another pool is using it$"),
+            open_ledger(path, NOW),
+        ):
+            raise AssertionError("let in")
+        call(ledger, NOW)
+    with open_ledger(path, NOW):
+        pass
+
+
+@pytest.mark.parametrize("content", [b"no database" * 100, b"SQLite format 3\x00" + b"x" * 4_096])
+def test_a_file_that_is_no_ledger_is_refused_in_words(tmp_path, content: bytes):
+    path = tmp_path / "pool.db"
+    path.write_bytes(content)
+    with pytest.raises(LedgerError, match=r"^pool\.db: "), open_ledger(path, NOW):
+        raise AssertionError("let in")
+    assert path.read_bytes() == content
+
+
+def test_a_file_of_a_later_version_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "pool.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(LedgerError, match="another version"), open_ledger(path, NOW):
+        raise AssertionError("let in")
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (99,)
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(LedgerError, match="No such file"), open_ledger(tmp_path / "x" / "pool.db", NOW):
+        raise AssertionError("let in")
+
+
+@pytest.mark.spec("POOL-12")
+@given(st.lists(st.integers(0, 20_000).map(float), max_size=60), st.integers(1, 10))
+def test_no_hour_holds_more_calls_than_the_cap(wishes, cap):
+    made = []
+    now = NOW
+    with open_ledger(None, NOW) as ledger:
+        for wish in sorted(wishes):
+            now = max(now, NOW + wish)
+            now = ledger.call_allowed_at("w", cap, now)
+            call(ledger, now)
+            made.append(now)
+    for first, last in zip(made, made[cap:], strict=False):
+        assert last - first >= 3_600
+
+
+@pytest.mark.spec("POOL-21")
+@given(st.lists(st.tuples(st.integers(0, 500_000), st.integers(1, 400)), max_size=40))
+def test_no_24_hours_hold_more_tokens_than_the_cap(wishes):
+    cap = 1_000
+    made: list[tuple[float, int]] = []
+    now = NOW
+    with open_ledger(None, NOW) as ledger:
+        for wish, tokens in sorted(wishes):
+            now = max(now, NOW + wish)
+            now = ledger.tokens_allowed_at("w", cap, tokens, now)
+            call(ledger, now, tokens)
+            made.append((now, tokens))
+    for end, _ in made:
+        assert sum(tokens for at, tokens in made if end - 86_400 < at <= end) <= cap
+
+
+def test_tokens_beyond_the_cap_are_allowed_when_nothing_else_counts():
+    with open_ledger(None, NOW) as ledger:
+        assert ledger.tokens_allowed_at("w", 100, 500, NOW) == NOW
+        call(ledger, NOW, 10)
+        assert ledger.tokens_allowed_at("w", 100, 500, NOW + 1) == NOW + 86_400
+
+
+def test_a_call_counts_from_its_beginning_with_what_it_may_take():
+    with open_ledger(None, NOW) as ledger:
+        call_id = ledger.begin_call("w", "m", Usage(10, 500, is_estimated=True), NOW)
+        assert ledger.spent("w", NOW) == Spent(1, 510, is_estimated=True, cost=None)
+        usage = Usage(12, 30, is_estimated=False)
+        ledger.end_call(call_id, outcome="answered", usage=usage, seconds=1.0, cost=0.1)
+        assert ledger.spent("w", NOW) == Spent(1, 42, is_estimated=False, cost=0.1)
+
+
+def test_a_clock_that_was_set_back_does_not_lock_a_worker_out_for_long(tmp_path):
+    path = tmp_path / "pool.db"
+    with open_ledger(path, NOW) as ledger:
+        call(ledger, NOW)
+    earlier = NOW - 86_400 * 365
+    with open_ledger(path, earlier) as ledger:
+        assert ledger.call_allowed_at("w", 1, earlier) == earlier + 3_600
+
+
+def test_what_is_older_than_a_month_is_forgotten_at_the_start(tmp_path):
+    path = tmp_path / "pool.db"
+    with open_ledger(path, NOW) as ledger:
+        call(ledger, NOW - 86_400 * 40)
+        call(ledger, NOW - 86_400 * 20)
+    with open_ledger(path, NOW):
+        pass
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM calls").fetchone() == (1,)

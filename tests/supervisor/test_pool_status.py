@@ -1,0 +1,276 @@
+"""What there is to see of a running pool, and a roster that is replaced while it runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import structlog
+import trio
+from fake_board import CHANCE, FakeBoard, ScriptedModel, connections, taking
+from pydantic import SecretStr
+from test_pool_worker import failure
+
+from supervisor.board_errors import BoardAwayError
+from supervisor.clock import DayClock
+from supervisor.pool import Pool, Setup, open_pool
+from supervisor.roster import Roster, Worker
+from supervisor.usage import Usage
+
+URL = "http://127.0.0.1:1/v1"
+NOON = 1_796_040_000.0
+"""2026-11-30T12:00:00Z"""
+
+
+def worker(name: str, **fields: object) -> Worker:
+    return Worker(**{"name": name, "model": "m", "base_url": URL, "max_calls_per_hour": 1_000, **fields})
+
+
+@asynccontextmanager
+async def pool_of(
+    board: FakeBoard, models: dict[str, ScriptedModel], *workers: Worker, **options: object
+) -> AsyncIterator[Pool]:
+    def connections_of(setup: Setup):
+        return connections(board, models[setup.worker.name], setup.worker.name)
+
+    with trio.fail_after(1_000_000):
+        async with open_pool(
+            Roster(workers, **options),
+            url="",
+            tokens={},
+            keys={},
+            connections_of=connections_of,
+            chance=CHANCE,
+            clock=DayClock(lambda: NOON),
+        ) as pool:
+            yield pool
+    assert board.connections == 0
+
+
+def seen(pool: Pool, name: str):
+    return next(status for status in pool.status().workers if status.name == name)
+
+
+@pytest.mark.spec("POOL-26")
+async def test_a_worker_that_waits_and_one_that_works(autojump_clock):
+    board = FakeBoard()
+    async with pool_of(
+        board, {"a": ScriptedModel(taking(100))}, worker("a", max_tokens_per_day=9_000)
+    ) as pool:
+        await trio.sleep(1)
+        assert seen(pool, "a").state == "waiting"
+        board.add()
+        await trio.sleep(1)
+        status = seen(pool, "a")
+        assert (status.state, status.until, status.reason) == ("working", None, None)
+        assert [(task.task_id, task.since) for task in status.tasks] == [(1, "2026-11-30T12:00:01.000Z")]
+        assert (status.calls_last_hour, status.max_calls_per_hour) == (1, 1_000)
+        assert status.max_tokens_per_day == 9_000
+        assert status.tokens_are_estimated
+        await trio.sleep(200)
+        status = seen(pool, "a")
+        assert (status.state, status.tasks) == ("waiting", ())
+        assert (status.tokens_last_day, status.tokens_are_estimated) == (120, False)
+        (endpoint,) = pool.status().endpoints
+        assert (endpoint.health, endpoint.last_answer_at) == ("well", "2026-11-30T12:01:41.000Z")
+
+
+@pytest.mark.spec("POOL-26")
+async def test_a_cool_down_shows_at_the_worker_and_at_the_endpoint(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure("rate_limited", 300), taking(50))
+    async with pool_of(board, {"a": model}, worker("a")) as pool:
+        assert pool.status().endpoints[0].health == "unknown"
+        await trio.sleep(1)
+        status = seen(pool, "a")
+        assert (status.state, status.until) == ("cooling_down", "2026-11-30T12:05:00.000Z")
+        (endpoint,) = pool.status().endpoints
+        assert (endpoint.health, endpoint.until) == ("cooling_down", "2026-11-30T12:05:00.000Z")
+        assert (endpoint.base_url, endpoint.workers, endpoint.troubles) == (URL, 1, 1)
+        assert endpoint.last_failure == "rate_limited"
+        await trio.sleep(310)
+        assert pool.status().endpoints[0].health == "in_doubt"
+
+
+@pytest.mark.spec("POOL-26")
+@pytest.mark.parametrize(
+    ("model", "fields", "expected"),
+    [
+        (ScriptedModel(), {"max_calls_per_hour": 1}, ("at_cap", "2026-11-30T13:00:00.000Z", "hourly_cap")),
+        (
+            ScriptedModel(usage=Usage(990, 10, is_estimated=False)),
+            {"max_tokens_per_day": 1_000},
+            ("at_cap", "2026-12-01T12:00:00.000Z", "daily_cap"),
+        ),
+        (
+            ScriptedModel(failure("server", 60)),
+            {},
+            ("backing_off", "2026-11-30T12:01:00.000Z", "back_off"),
+        ),
+        (
+            ScriptedModel(ValueError()),
+            {},
+            ("restarting", "2026-11-30T12:00:07.000Z", None),
+        ),
+        (ScriptedModel(failure("auth")), {}, ("parked", None, "auth: a detail")),
+    ],
+    ids=["hourly", "daily", "back_off", "restarting", "parked"],
+)
+async def test_why_a_worker_takes_no_task_and_until_when(autojump_clock, model, fields, expected):
+    board = FakeBoard(tasks=3)
+    async with pool_of(board, {"a": model}, worker("a", **{"system_prompt": "", **fields})) as pool:
+        await trio.sleep(3.5)
+        status = seen(pool, "a")
+        assert (status.state, status.until, status.reason) == expected
+        assert status.restarts == (3 if status.state == "restarting" else 0)
+
+
+@pytest.mark.spec("POOL-26")
+async def test_a_board_that_is_away_shows(autojump_clock):
+    board = FakeBoard()
+    board.open_faults = [BoardAwayError("the board cannot be reached")] * 3
+    async with pool_of(board, {"a": ScriptedModel()}, worker("a")) as pool:
+        await trio.sleep(0.5)
+        status = seen(pool, "a")
+        assert (status.state, status.until) == ("board_away", "2026-11-30T12:00:01.000Z")
+        assert status.reason == "the board cannot be reached"
+
+
+@pytest.mark.spec("POOL-26")
+async def test_the_snapshot_is_plain_json(autojump_clock):
+    board = FakeBoard(tasks=1)
+    async with pool_of(board, {"a": ScriptedModel(taking(5))}, worker("a", price_input=1.0)) as pool:
+        await trio.sleep(1)
+        shown = json.loads(json.dumps(pool.status().as_json(), allow_nan=False))
+    assert shown["time"] == "2026-11-30T12:00:01.000Z"
+    assert shown["workers"][0]["tasks"] == [{"task_id": 1, "since": "2026-11-30T12:00:00.000Z"}]
+    assert shown["endpoints"][0]["workers"] == 1
+
+
+def replace(pool: Pool, *workers: Worker, **secrets: object) -> None:
+    pool.replace_roster(Roster(workers), secrets.get("tokens", {}), secrets.get("keys", {}))
+
+
+@pytest.mark.spec("SUP-8")
+async def test_a_new_worker_starts_and_an_unchanged_one_is_not_touched(autojump_clock):
+    board = FakeBoard(tasks=1)
+    models = {"a": ScriptedModel(taking(10)), "b": ScriptedModel(taking(10))}
+    with structlog.testing.capture_logs() as logs:
+        async with pool_of(board, models, worker("a")) as pool:
+            await trio.sleep(1)
+            replace(pool, worker("a"), worker("b"))
+            board.add()
+            await trio.sleep(20)
+            assert board.calls.count(("a", "whoami")) == 1
+    assert {task.assignee for task in board.tasks.values()} == {"a", "b"}
+    assert [line["worker"] for line in logs if line["event"] == "worker_started"] == ["a", "b"]
+
+
+@pytest.mark.spec("SUP-8")
+async def test_a_removed_worker_ends_with_its_running_task_and_claims_nothing_more(autojump_clock):
+    board = FakeBoard(tasks=2)
+    async with pool_of(board, {"a": ScriptedModel(taking(100))}, worker("a"), grace_seconds=1.0) as pool:
+        await trio.sleep(1)
+        replace(pool)
+        await trio.sleep(50)
+        assert seen(pool, "a").state == "draining"
+        await trio.sleep(100)
+        assert pool.status().workers == ()
+    assert [task.status for task in board.tasks.values()] == ["submitted", "open"]
+
+
+@pytest.mark.spec("SUP-8")
+async def test_a_changed_worker_starts_anew_after_its_running_task(autojump_clock):
+    board = FakeBoard(tasks=3)
+    model = ScriptedModel(taking(10))
+    async with pool_of(board, {"a": model}, worker("a")) as pool:
+        await trio.sleep(1)
+        replace(pool, worker("a", model="better", concurrency=2))
+        await trio.sleep(30)
+    assert model.asked == ["m", "better", "better"]
+    assert model.calls == [0, 10, 10]
+    assert board.tasks[1].releases == []
+
+
+@pytest.mark.spec("SUP-8")
+@pytest.mark.parametrize("secrets", [{"keys": {"a": SecretStr("new")}}, {"tokens": {"a": "new"}}], ids=str)
+async def test_a_new_key_or_token_is_a_change(autojump_clock, secrets):
+    board = FakeBoard()
+    async with pool_of(board, {"a": ScriptedModel()}, worker("a")) as pool:
+        await trio.sleep(1)
+        replace(pool, worker("a"), **secrets)
+        await trio.sleep(1)
+        replace(pool, worker("a"), **secrets)
+        await trio.sleep(1)
+    assert board.calls.count(("a", "whoami")) >= 2
+    assert board.calls.count(("a", "claim_next")) == 2
+
+
+@pytest.mark.spec("SUP-8")
+async def test_a_parked_worker_works_again_once_it_is_changed_and_not_before(autojump_clock):
+    board = FakeBoard(tasks=1)
+    model = ScriptedModel(failure("auth"), "fine")
+    async with pool_of(board, {"a": model, "b": ScriptedModel()}, worker("a"), worker("b")) as pool:
+        board.tasks[1].free_for["b"] = 1e9
+        await trio.sleep(1)
+        replace(pool, worker("a"), worker("b"))
+        await trio.sleep(1)
+        assert seen(pool, "a").state == "parked"
+        replace(pool, worker("a"), worker("b"), keys={"a": SecretStr("right")})
+        await trio.sleep(1)
+        assert seen(pool, "a").state == "waiting"
+    assert board.tasks[1].status == "submitted"
+
+
+@pytest.mark.spec("SUP-8", "POOL-22")
+async def test_a_change_does_not_reset_what_was_used_up(autojump_clock):
+    board = FakeBoard(tasks=9)
+    model = ScriptedModel()
+    async with pool_of(board, {"a": model}, worker("a", max_calls_per_hour=2)) as pool:
+        await trio.sleep(1)
+        replace(pool, worker("a", max_calls_per_hour=3))
+        await trio.sleep(1)
+        replace(pool)
+        await trio.sleep(1)
+        replace(pool, worker("a", max_calls_per_hour=3))
+        await trio.sleep(1)
+    assert len(model.calls) == 3
+
+
+@pytest.mark.spec("SUP-8")
+async def test_changes_during_a_running_task_end_in_the_last_of_them(autojump_clock):
+    board = FakeBoard(tasks=2)
+    model = ScriptedModel(taking(10))
+    async with pool_of(board, {"a": model}, worker("a")) as pool:
+        await trio.sleep(1)
+        replace(pool, worker("a", model="second"))
+        replace(pool)
+        replace(pool, worker("a", model="third"))
+        await trio.sleep(30)
+        assert len(pool.status().workers) == 1
+    assert model.asked == ["m", "third"]
+
+
+@pytest.mark.spec("SUP-8")
+async def test_a_roster_that_comes_during_the_stop_starts_nobody(autojump_clock):
+    board = FakeBoard(tasks=1)
+    models = {"a": ScriptedModel(taking(3)), "b": ScriptedModel()}
+    async with pool_of(board, models, worker("a")) as pool, trio.open_nursery() as nursery:
+        await trio.sleep(1)
+        nursery.start_soon(pool.drain)
+        await trio.sleep(0.1)
+        replace(pool, worker("a", model="x"), worker("b"))
+    assert models["b"].calls == []
+    assert board.tasks[1].status == "submitted"
+
+
+@pytest.mark.spec("SUP-8", "SUP-6")
+async def test_a_stop_cuts_the_call_of_a_worker_that_was_leaving_anyway(autojump_clock):
+    board = FakeBoard(tasks=1)
+    async with pool_of(board, {"a": ScriptedModel(taking(10_000))}, worker("a"), grace_seconds=600.0) as pool:
+        await trio.sleep(1)
+        replace(pool)
+        await trio.sleep(1)
+    assert trio.current_time() == 2 + 5.0  # the grace of the new roster
+    assert board.held() == []
