@@ -45,6 +45,7 @@ def test_every_row_comes_back_as_it_was_and_the_board_goes_on(tmp_path) -> None:
     export_file(tmp_path / "again.db", tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_bytes() == b"".join(lines)
     store = Store(tmp_path / "again.db")
+    assert store.executor.db.execute("SELECT count(*) FROM unindexed").fetchone() == (0,)
     assert store.ask(LEAD, c.CreateTask("next", "d"))["task_id"] == 6
     assert [row["task_id"] for row in store.ask(LEAD, c.ListTasks(query="how far"))["tasks"]] == [1]
     assert store.ask(BOB, c.PostMessage(4, "here too"))["message_id"] == 3

@@ -7,9 +7,12 @@ from contextlib import closing
 
 import pytest
 from played_board import play
+from scripted_store import LEAD
 
+from roundtable.rules import commands as c
 from roundtable.store.database import open_database
 from roundtable.store.errors import StoreError
+from roundtable.store.reading import open_reading
 from roundtable.store.soundness import FAULTS_MAX, check_file
 
 NO_TRIGGERS = "DROP TRIGGER history_is_append_only_1; DROP TRIGGER history_is_append_only_2;"
@@ -147,3 +150,14 @@ def test_another_programs_database_and_a_newer_board_are_told_apart(tmp_path) ->
         check_file(tmp_path / "b.db")
     with pytest.raises(StoreError, match="there is no board at"):
         check_file(tmp_path)
+
+
+@pytest.mark.spec("CLI-10")
+def test_what_is_read_is_the_board_at_one_moment(tmp_path) -> None:
+    store = play(tmp_path / "b.db")
+    with open_reading(tmp_path / "b.db") as db:
+        count = "SELECT count(*) FROM tasks"
+        before = db.execute(count).fetchone()
+        store.ask(LEAD, c.CreateTask("meanwhile", "d"))
+        assert db.execute(count).fetchone() == before
+    store.close()
