@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import trio
 
+from tests.endurance.consistency import check
 from tests.endurance.kill_nine import kill_nine
+from tests.endurance.linearise import linearise, record
 from tests.endurance.race import race
 from tests.endurance.sigterm import sigterm
 
@@ -17,6 +21,9 @@ PATIENCE_SECONDS = 100.0
     [
         pytest.param(race, 5, marks=pytest.mark.spec("BOARD-1"), id="race"),
         pytest.param(kill_nine, 2, marks=pytest.mark.spec("STORE-5", "HIST-2", "AUDIT-2"), id="kill_nine"),
+        pytest.param(
+            linearise, 3, marks=pytest.mark.spec("BOARD-1", "STORE-5", "HIST-2", "AUDIT-2"), id="linearise"
+        ),
         pytest.param(sigterm, 2, marks=pytest.mark.spec("STOP-2", "SUP-6"), id="sigterm"),
     ],
 )
@@ -24,3 +31,58 @@ async def test_a_short_run_holds(tmp_path, trial, size) -> None:
     with trio.fail_after(PATIENCE_SECONDS):
         report = await trial(tmp_path, 1, size)
     assert not report.violations, report.text()
+
+
+def _never_made(call, calls) -> None:
+    calls.remove(call)
+
+
+def _lost(call, calls) -> None:
+    call.mark += " lost"
+
+
+def _moved_by(seconds: float):
+    def moved(call, calls) -> None:
+        call.start, call.sent, call.end = call.start + seconds, call.sent + seconds, call.end + seconds
+
+    return moved
+
+
+def _refused(call, calls) -> None:
+    call.reply, call.refused = None, "conflict"
+
+
+def _told_other_status(call, calls) -> None:
+    shown = call.reply.get("task", call.reply)
+    shown["status"] = "cancelled" if shown["status"] != "cancelled" else "open"
+
+
+def _other_claim(call, calls) -> None:
+    call.reply["claim_id"] += "x"
+
+
+TAMPERINGS = [
+    ("create_task", _never_made),
+    ("post_message", _lost),
+    ("post_message", _moved_by(60)),
+    ("post_message", _moved_by(-60)),
+    ("post_message", _refused),
+    ("review_task", _told_other_status),
+    ("get_task", _told_other_status),
+    ("claim_next", _other_claim),
+]
+
+
+async def test_the_check_of_a_record_sees_when_it_does_not_fit_the_board(tmp_path) -> None:
+    with trio.fail_after(PATIENCE_SECONDS):
+        recorded = await record(tmp_path, 2, 5)
+    assert not check(recorded, tmp_path / "roundtable.db").violations
+    unseen = []
+    for tool, tamper in TAMPERINGS:
+        forged = deepcopy(recorded)
+        answered = [call for call in forged.calls if call.tool == tool and call.reply]
+        given = [call for call in answered if call.reply != {"task": None}]
+        tamper(given[len(given) // 2], forged.calls)
+        if not check(forged, tmp_path / "roundtable.db").violations:
+            unseen.append((tool, tamper.__name__))
+    assert not unseen

@@ -35,7 +35,7 @@ async def kill_nine(folder: Path, seed: int, rounds: int) -> Report:
     ledger = Ledger()
     workers = [f"worker_{number}" for number in range(1, WORKING + 1)]
     tokens = write_agents(folder, lead="leader", **dict.fromkeys(workers, "worker"))
-    settings = {"ROUNDTABLE_RATE_LIMIT_PER_MINUTE": "0", "ROUNDTABLE_PORT": str(_free_port(chance))}
+    settings = {"ROUNDTABLE_RATE_LIMIT_PER_MINUTE": "0", "ROUNDTABLE_PORT": str(free_port(chance))}
     database = folder / "roundtable.db"
     kills_in_start = log_bytes = held = 0
     started = trio.current_time()
@@ -209,7 +209,7 @@ def _faults(database: Path, ledger: Ledger) -> list[str]:
         return faults_of(db) + ledger.faults_in(db)
 
 
-def _free_port(chance: random.Random) -> int:
+def free_port(chance: random.Random) -> int:
     """A port of its own over all restarts, as an owner has, below those that systems give to clients."""
     while True:
         port = chance.randint(20_000, 30_000)
