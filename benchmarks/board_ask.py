@@ -19,7 +19,7 @@ from roundtable.board.clock import system_clock
 from roundtable.rules.agents import Agent
 from roundtable.rules.commands import ClaimNext, Command
 from roundtable.store.execute import Executor
-from supervisor.logs import configure_logging
+from supervisor.log.setup import configure_logging
 
 CALLERS = (1, 8, 64, 256)
 WANTED_AT_ONE = {"create_task": 0.60, "claim_next": 0.40}

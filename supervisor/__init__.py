@@ -2,18 +2,14 @@
 
 Over the wire a worker is an MCP client like any other, and nothing here imports the server. From pure to running:
 
-    limits, failures, urls, text       numbers, classes of failure, the URL rule, what counts as text
-    prompt, completion, usage          what a model is sent, what its answer means, what it took
-    refusals, retry_after              what an endpoint means by a status, and how long it asks to wait
-    policy, restart, record            what follows from a failure; what a worker remembers
-    roster, keys, settings             what the owner wrote
-    clock, ledger, endpoint            times of day; calls and claims on disk; what is known of an endpoint
-    model_client, board, board_client  one model call; the tools of the board
-    lease, persistence                 a claim kept while the model works; a call that has to be made
-    context, calls, claiming           what one worker works with; its model calls; how it comes by a task
-    task_run, worker                   one claimed task; one worker's loop
-    supervision, pool, status          each worker restarted alone; all of them; what there is to see
-    log_lines, log_traceback, logs     the log, which the server shares
-    status_path, status_socket, status_client   the socket at which a running program says how it stands
-    local_model                        a real small model on this machine
+    rules        bounds, classes of failure, what follows from one, when to start again
+    config       what the owner wrote: roster, settings, keys, addresses
+    memory       what outlives a worker or the program: records, and the ledger of calls and claims on disk
+    model        one call of a model: what it is asked, the bounded request, what its answer means
+    board        the tools of the board, typed, and calls that have to be made
+    work         what a worker does: come by a task, keep its claim, call the model, hand in or give back
+    nursery      each child supervised alone, and stopped in two phases
+    pool         all workers of a roster
+    log, status  the log, which the server shares, and the socket at which a running program says how it stands
+    local_model  a real small model on this machine
 """

@@ -14,20 +14,20 @@ from typing import Any, NoReturn
 import structlog
 import trio
 
-from supervisor.clock import DayClock
-from supervisor.fields import ConfigurationError
-from supervisor.ledger import LedgerError
-from supervisor.logs import configure_logging
-from supervisor.pool import Pool, open_pool
-from supervisor.settings import (
+from supervisor.config.fields import ConfigurationError
+from supervisor.config.settings import (
     LEDGER,
     PoolSettings,
     read_environment,
     read_log_settings,
     read_pool_settings,
 )
-from supervisor.status import PoolStatus, snapshot_of
-from supervisor.status_socket import open_status_socket
+from supervisor.log.setup import configure_logging
+from supervisor.memory.clock import DayClock
+from supervisor.memory.ledger import LedgerError
+from supervisor.pool import Pool, open_pool
+from supervisor.status.snapshot import PoolStatus, snapshot_of
+from supervisor.status.socket import open_status_socket
 
 EXIT_FINE, EXIT_NOTHING_TO_DO, EXIT_WRONG_CONFIGURATION = 0, 1, 2
 

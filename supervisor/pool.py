@@ -14,19 +14,19 @@ import structlog
 import trio
 from pydantic import SecretStr
 
-from supervisor.board_client import open_board_client
-from supervisor.clock import DayClock
-from supervisor.context import Chance, WorkerContext
-from supervisor.endpoint import Endpoints
-from supervisor.ledger import Ledger, open_ledger
-from supervisor.limits import RELEASE_SECONDS
-from supervisor.model_client import open_model
-from supervisor.record import State, WorkerRecord
-from supervisor.roster import Roster, Worker
-from supervisor.status import PoolStatus, endpoint_status, worker_status
-from supervisor.stop import Stop
-from supervisor.supervision import supervise
-from supervisor.worker import Connections, WorkerLoop
+from supervisor.board.client import open_board_client
+from supervisor.config.roster import Roster, Worker
+from supervisor.memory.clock import DayClock
+from supervisor.memory.ledger import Ledger, open_ledger
+from supervisor.memory.record import State, WorkerRecord
+from supervisor.model.client import open_model
+from supervisor.model.endpoint import Endpoints
+from supervisor.nursery.stop import Stop
+from supervisor.nursery.supervision import supervise
+from supervisor.rules.limits import RELEASE_SECONDS
+from supervisor.status.snapshot import PoolStatus, endpoint_status, worker_status
+from supervisor.work.context import Chance, WorkerContext
+from supervisor.work.worker import Connections, WorkerLoop
 
 log = structlog.get_logger(__name__)
 

@@ -16,8 +16,8 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from roundtable.cli.answers import sentence_for
-from supervisor.bounded_body import read_body, without_framing
-from supervisor.text import in_one_line
+from supervisor.model.bounded_body import read_body, without_framing
+from supervisor.rules.text import in_one_line
 
 CALL_SECONDS: Final = 30.0
 REPLY_BYTES_MAX: Final = 4 << 20

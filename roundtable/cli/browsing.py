@@ -30,8 +30,8 @@ from roundtable.rules.limits import TASK_ID_MAX
 from roundtable.rules.model import Status
 from roundtable.store.errors import StoreError
 from roundtable.store.reading import BoardReader, Filter, open_reading
-from supervisor.roster import RosterError, read_roster
-from supervisor.text import in_one_line
+from supervisor.config.roster import RosterError, read_roster
+from supervisor.rules.text import in_one_line
 
 _OWNER: Final = Agent("owner", Role.LEADER)
 """Whose eyes it is read with where agents.json names nobody."""

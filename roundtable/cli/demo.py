@@ -25,11 +25,11 @@ from roundtable.config.agents import AgentsFile
 from roundtable.config.settings import Settings
 from roundtable.config.tokens import digest_of, new_token
 from roundtable.rules.agents import Agent, Role
+from supervisor.config.roster import Roster, Worker
 from supervisor.local_model.notices import open_notices
 from supervisor.local_model.server import Endpoint, local_model, require_extra
 from supervisor.local_model.weights import obtain_weights
-from supervisor.logs import configure_logging
-from supervisor.roster import Roster, Worker
+from supervisor.log.setup import configure_logging
 
 PATIENCE_SECONDS: Final = 600.0
 """From the first task to the last result. On two busy cores it took half a minute."""

@@ -17,7 +17,7 @@ from roundtable.cli.demo_story import PlannedTask
 from roundtable.rules.change import Event
 from roundtable.rules.limits import PAGE_ROWS_MAX
 from roundtable.rules.model import Attention, Kind, Status, Verdict
-from supervisor.text import in_one_line
+from supervisor.rules.text import in_one_line
 
 POLL_SECONDS: Final = 0.5
 HELP_REQUESTS_MAX: Final = 3
@@ -66,8 +66,8 @@ async def lead(call: Call, story: Sequence[PlannedTask], show: Show) -> tuple[Fi
                 await leader.review(row["task_id"])
             elif row["status"] == Status.CANCELLED:
                 raise DemoError(f"task {row['task_id']} was cancelled by somebody else")
-            elif row.get("needs_attention") == Attention.HELP_REQUESTED:
-                await leader.encourage(row["task_id"])
+            elif row.get("needs_attention"):
+                await leader.encourage(row["task_id"], row["needs_attention"])
         await trio.sleep(POLL_SECONDS)
 
 
@@ -76,7 +76,7 @@ class _Leader:
     call: Call
     show: Show
     planned: dict[int, PlannedTask] = field(default_factory=dict)
-    help_requests: dict[int, int] = field(default_factory=dict)
+    came_back: dict[int, int] = field(default_factory=dict)
     last_event: int = 0
 
     async def plan(self, story: Sequence[PlannedTask]) -> None:
@@ -126,13 +126,16 @@ class _Leader:
     async def _accept(self, task_id: int) -> None:
         await self.call("review_task", {"task_id": task_id, "verdict": Verdict.ACCEPT})
 
-    async def encourage(self, task_id: int) -> None:
-        asked = self.help_requests[task_id] = self.help_requests.get(task_id, 0) + 1
-        if asked > HELP_REQUESTS_MAX:
+    async def encourage(self, task_id: int, reason: str) -> None:
+        """Settle what the task waits for the leader for: a reply answers a worker, an update begins its attempts anew."""
+        times = self.came_back[task_id] = self.came_back.get(task_id, 0) + 1
+        if times > HELP_REQUESTS_MAX:
             raise DemoError(
-                f"the workers asked for help with task {task_id} {asked} times: the model cannot do it"
+                f"task {task_id} came back to the leader {times} times ({reason}): the model cannot do it"
             )
         await self.call("post_message", {"task_id": task_id, "kind": Kind.REPLY, "body": ENCOURAGEMENT})
+        if reason != Attention.HELP_REQUESTED:
+            await self.call("update_task", {"task_id": task_id})
 
     async def read_finished(self, task_id: int) -> Finished:
         whole = await self.call("get_task", {"task_id": task_id})

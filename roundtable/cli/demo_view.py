@@ -15,7 +15,7 @@ from rich.text import Text
 
 from roundtable.cli.demo_leader import Finished
 from roundtable.rules.model import Status
-from supervisor.text import in_one_line
+from supervisor.rules.text import in_one_line
 
 _STYLES: Final = {
     Status.OPEN: "default",

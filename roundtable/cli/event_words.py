@@ -7,7 +7,7 @@ from typing import Any, Final
 from roundtable.rules.change import Event
 from roundtable.rules.model import Kind, Status
 from roundtable.rules.replies import EventRow
-from supervisor.text import in_one_line
+from supervisor.rules.text import in_one_line
 
 REASON_CHARS: Final = 100
 

@@ -17,7 +17,7 @@ from roundtable.cli.answers import sentence_for
 from roundtable.cli.output import EXIT_REFUSED, EXIT_UNREACHABLE
 from roundtable.cli.reaching import Trouble, speaks_tls
 from roundtable.config.errors import shown
-from supervisor.text import in_one_line
+from supervisor.rules.text import in_one_line
 
 LEGACY: Final = "2025-11-25"
 MODERN: Final = "2026-07-28"

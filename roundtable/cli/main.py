@@ -33,6 +33,10 @@ COMMANDS = {
 }
 
 
+RELOADING = frozenset({"up", "serve"})
+"""They read their files again at SIGHUP, and are never ended by it: not while they are still being imported either."""
+
+
 class Commands(click.Group):
     """A group whose commands are found by `COMMANDS`."""
 
@@ -44,6 +48,8 @@ class Commands(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name in RELOADING:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
         module, _, name = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command

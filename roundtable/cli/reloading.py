@@ -25,8 +25,8 @@ from roundtable.config.roster import merge_roster
 from roundtable.config.tokens import new_token
 from roundtable.rules.agents import Agent, Directory
 from roundtable.web.tokens import TokenTable
+from supervisor.config.roster import Roster, RosterError
 from supervisor.pool import Pool
-from supervisor.roster import Roster, RosterError
 
 log = structlog.get_logger(__name__)
 

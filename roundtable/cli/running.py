@@ -15,7 +15,7 @@ import trio
 
 from roundtable.config.errors import ConfigError
 from roundtable.store.errors import StoreError
-from supervisor.fields import ConfigurationError
+from supervisor.config.fields import ConfigurationError
 from supervisor.local_model.errors import LocalModelError
 
 log = structlog.get_logger(__name__)

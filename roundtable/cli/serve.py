@@ -17,7 +17,7 @@ from roundtable.cli.standing import open_standing
 from roundtable.config.agents import load_agents
 from roundtable.config.settings import Settings, load_settings
 from roundtable.rules.agents import Directory
-from supervisor.logs import configure_logging
+from supervisor.log.setup import configure_logging
 
 log = structlog.get_logger(__name__)
 

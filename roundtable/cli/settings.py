@@ -17,7 +17,7 @@ from roundtable.config.agent_entries import is_plain_token
 from roundtable.config.environment import read_environment
 from roundtable.config.errors import ConfigError, shown
 from roundtable.config.settings import Settings, load_settings
-from supervisor.urls import LOOPBACK_HOSTS
+from supervisor.config.urls import LOOPBACK_HOSTS
 
 URL_VARIABLE: Final = "ROUNDTABLE_URL"
 

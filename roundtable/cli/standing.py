@@ -19,9 +19,9 @@ from roundtable.rules.model import Now, utc_text
 from roundtable.store.errors import StoreError
 from roundtable.store.overview import Overview, read_overview
 from roundtable.store.reading import open_reading
-from supervisor.status import PoolStatus
-from supervisor.status_socket import open_status_socket
-from supervisor.text import in_one_line
+from supervisor.rules.text import in_one_line
+from supervisor.status.snapshot import PoolStatus
+from supervisor.status.socket import open_status_socket
 
 READ_SECONDS: Final = 3.0
 """Less than whoever asks is given: what is known without the file is told in any case."""

@@ -13,9 +13,9 @@ from roundtable.cli.output import EXIT_UNREACHABLE, as_json, fail, show
 from roundtable.cli.settings import read_settings
 from roundtable.cli.status_view import as_text, draw_status
 from roundtable.store.lock import find_owner
-from supervisor.settings import LEDGER
-from supervisor.status_client import NoAnswerError, NobodyThereError, ask_status
-from supervisor.status_path import status_path
+from supervisor.config.settings import LEDGER
+from supervisor.status.client import NoAnswerError, NobodyThereError, ask_status
+from supervisor.status.path import status_path
 
 
 @click.command("status")

@@ -22,7 +22,7 @@ from roundtable.cli.status_words import (
 )
 from roundtable.rules.model import Status
 from roundtable.rules.replies import EventRow, Row
-from supervisor.text import in_one_line
+from supervisor.rules.text import in_one_line
 
 Values = Mapping[str, Any]
 

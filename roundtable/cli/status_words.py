@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from supervisor.text import in_one_line
+from supervisor.rules.text import in_one_line
 
 Values = Mapping[str, Any]
 

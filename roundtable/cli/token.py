@@ -20,7 +20,7 @@ from roundtable.config.settings import Settings
 from roundtable.config.tokens import digest_of, new_token
 from roundtable.rules.agents import Agent, Role
 from roundtable.store.lock import find_owner
-from supervisor.roster import RosterError, read_roster
+from supervisor.config.roster import RosterError, read_roster
 
 _JSON: Final = click.option("--json", "wants_json", is_flag=True, help="Print one JSON object.")
 

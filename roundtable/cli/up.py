@@ -24,10 +24,10 @@ from roundtable.config.environment import read_environment
 from roundtable.config.roster import merge_roster
 from roundtable.config.settings import Settings
 from roundtable.config.tokens import new_token
-from supervisor.keys import read_keys
-from supervisor.ledger import pool_ledger_path
+from supervisor.config.keys import read_keys
+from supervisor.config.roster import Roster, read_roster
+from supervisor.memory.ledger import pool_ledger_path
 from supervisor.pool import Pool, open_pool
-from supervisor.roster import Roster, read_roster
 
 log = structlog.get_logger(__name__)
 

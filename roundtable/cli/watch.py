@@ -36,9 +36,9 @@ from roundtable.rules.replies import EventRow, Row
 from roundtable.store.errors import StoreError
 from roundtable.store.overview import events_after, newest_event_id, read_columns
 from roundtable.store.reading import open_reading
-from supervisor.logs import configure_logging
-from supervisor.status_client import NoAnswerError, NobodyThereError
-from supervisor.text import in_one_line
+from supervisor.log.setup import configure_logging
+from supervisor.rules.text import in_one_line
+from supervisor.status.client import NoAnswerError, NobodyThereError
 
 REFRESH_SECONDS: Final = 1.0
 EVENTS_KEPT: Final = 50

@@ -12,7 +12,7 @@ from pathlib import Path
 import trio
 
 from supervisor.local_model.errors import WeightsError
-from supervisor.text import in_one_line
+from supervisor.rules.text import in_one_line
 
 # -P: a folder named pip where the program was started must not be taken for pip.
 THIS_PIP: tuple[str, ...] = (sys.executable, "-P", "-m", "pip")

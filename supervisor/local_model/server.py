@@ -16,8 +16,8 @@ from typing import Any, cast
 import trio
 
 from supervisor.local_model.errors import LocalExtraError, LocalServerError
-from supervisor.restart import RestartHistory, after_failure
-from supervisor.text import in_one_line
+from supervisor.rules.restart import RestartHistory, after_failure
+from supervisor.rules.text import in_one_line
 
 MODEL_NAME = "smollm2-135m-instruct"
 CONTEXT_TOKENS = 4096

@@ -132,7 +132,7 @@ async def test_a_model_that_never_manages_ends_the_demo_with_a_sentence(tmp_path
 
     finished, said, bodies = await play_with(tmp_path, say_nothing)
     assert finished is None
-    assert "The demo cannot go on: the workers asked for help" in said
+    assert "The demo cannot go on: task " in said
     assert bodies
 
 

@@ -13,7 +13,7 @@ from roundtable.cli.up import open_roundtable
 from roundtable.config.agents import load_agents
 from roundtable.config.settings import Settings
 from roundtable.rules.agents import Agent, Directory, Role
-from supervisor.roster import Roster, Worker
+from supervisor.config.roster import Roster, Worker
 from tests.acceptance.programs import write_agents
 from tests.acceptance.seats import sdk_seat
 from tests.supervisor.scripted_endpoint import answers, completion, open_endpoint, response

@@ -22,7 +22,7 @@ import pytest
 import trio
 
 from roundtable.store.lock import OwnerLock
-from supervisor.status_path import status_path
+from supervisor.status.path import status_path
 from tests.acceptance.programs import COMMAND, ROOT, Program, open_program, write_agents, write_roster
 from tests.acceptance.seats import sdk_seat
 from tests.cli.cli_folder import run

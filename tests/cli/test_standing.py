@@ -18,9 +18,9 @@ from roundtable.store.database import open_database
 from roundtable.store.execute import Executor
 from roundtable.store.unit import Limits
 from roundtable.web.serving import Connections
-from supervisor.status import PoolStatus
-from supervisor.status_client import NoAnswerError, ask_status
-from supervisor.status_path import status_path
+from supervisor.status.client import NoAnswerError, ask_status
+from supervisor.status.path import status_path
+from supervisor.status.snapshot import PoolStatus
 
 LEAD = Agent("lead", Role.LEADER)
 PATIENCE_SECONDS = 20.0

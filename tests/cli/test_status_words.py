@@ -9,7 +9,7 @@ from roundtable.cli.status_view import as_text, draw_columns, draw_status, draw_
 from roundtable.cli.status_words import duration, health_of, state_of, tokens_of
 from roundtable.rules.change import Event
 from roundtable.rules.model import Status
-from supervisor.record import State
+from supervisor.memory.record import State
 
 NOW = "2026-11-29T12:00:00.000Z"
 IN_41_SECONDS = "2026-11-29T12:00:41.000Z"

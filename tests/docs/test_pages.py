@@ -13,7 +13,7 @@ from spec_document import ROOT
 from roundtable.cli.connecting import CLIENTS, way_for
 from roundtable.cli.main import COMMANDS
 from roundtable.config.settings import OTHER_PROGRAMS_NAMES, VARIABLES
-from supervisor.roster import Roster
+from supervisor.config.roster import Roster
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FILES = [path for path in sorted((ROOT / "config").iterdir()) if path.is_file()]

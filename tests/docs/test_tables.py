@@ -18,9 +18,9 @@ from roundtable.rules.lifecycle import TRANSITIONS, Action
 from roundtable.rules.model import Status
 from roundtable.tools.catalogue import TOOLS
 from roundtable.web.limits import MAX_BODY_BYTES
-from supervisor.failures import FailureClass
-from supervisor.policy import CONSEQUENCES
-from supervisor.roster import Worker
+from supervisor.config.roster import Worker
+from supervisor.rules.failures import FailureClass
+from supervisor.rules.policy import CONSEQUENCES
 
 SPEC_TEXT = (ROOT / "SPEC.md").read_text(encoding="utf-8")
 

@@ -10,14 +10,14 @@ from itertools import count
 
 import trio
 
-from supervisor.board import Claim, Held, Identity, Renewal, TaskState
-from supervisor.board_errors import BoardAwayError, ClaimLostError
-from supervisor.completion import Answer
-from supervisor.context import Chance
-from supervisor.limits import BOARD_CALL_SECONDS
-from supervisor.prompt import Brief
-from supervisor.usage import Usage
-from supervisor.worker import Connections
+from supervisor.board.errors import BoardAwayError, ClaimLostError
+from supervisor.board.protocol import Claim, Held, Identity, Renewal, TaskState
+from supervisor.model.completion import Answer
+from supervisor.model.prompt import Brief
+from supervisor.model.usage import Usage
+from supervisor.rules.limits import BOARD_CALL_SECONDS
+from supervisor.work.context import Chance
+from supervisor.work.worker import Connections
 
 
 @dataclass

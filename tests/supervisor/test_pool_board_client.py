@@ -8,9 +8,8 @@ from board_endpoint import TOKEN, board_url, error, hangs_up, open_board_endpoin
 from pydantic import SecretStr
 from scripted_endpoint import answers, open_endpoint, response
 
-from supervisor.board import BoardClient, Claim, Held, Identity, Renewal, TaskState
-from supervisor.board_client import open_board_client
-from supervisor.board_errors import (
+from supervisor.board.client import open_board_client
+from supervisor.board.errors import (
     BoardAwayError,
     BoardBusyError,
     BoardError,
@@ -19,8 +18,9 @@ from supervisor.board_errors import (
     ClaimLostError,
     WorkerRefusedError,
 )
-from supervisor.limits import BOARD_CALL_SECONDS, BOARD_REPLY_BYTES
-from supervisor.prompt import Brief, Dependency, Earlier
+from supervisor.board.protocol import BoardClient, Claim, Held, Identity, Renewal, TaskState
+from supervisor.model.prompt import Brief, Dependency, Earlier
+from supervisor.rules.limits import BOARD_CALL_SECONDS, BOARD_REPLY_BYTES
 
 CLAIM = {
     "task_id": 7,

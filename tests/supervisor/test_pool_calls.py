@@ -8,12 +8,12 @@ import trio
 from fake_board import FakeBoard, ScriptedModel, taking
 from test_pool_worker import failure, working
 
-from supervisor.board_errors import BoardAwayError, BoardBusyError, BoardNonsenseError, CallRefusedError
-from supervisor.clock import DayClock
-from supervisor.failures import FailureClass, ModelCallError
-from supervisor.ledger import Spent, open_ledger
-from supervisor.policy import CONSEQUENCES
-from supervisor.usage import NO_USAGE, Usage
+from supervisor.board.errors import BoardAwayError, BoardBusyError, BoardNonsenseError, CallRefusedError
+from supervisor.memory.clock import DayClock
+from supervisor.memory.ledger import Spent, open_ledger
+from supervisor.model.usage import NO_USAGE, Usage
+from supervisor.rules.failures import FailureClass, ModelCallError
+from supervisor.rules.policy import CONSEQUENCES
 
 DAY = 86_400
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from supervisor.completion import read_answer
-from supervisor.failures import FailureClass, ModelCallError
-from supervisor.limits import RESULT_CHARS
+from supervisor.model.completion import read_answer
+from supervisor.rules.failures import FailureClass, ModelCallError
+from supervisor.rules.limits import RESULT_CHARS
 
 
 def body(content: object = "fine", finish: str = "stop", **fields: object) -> bytes:

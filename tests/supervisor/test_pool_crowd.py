@@ -12,9 +12,9 @@ import trio
 from fake_board import USAGE, FakeBoard, ScriptedModel, connections
 from test_pool_worker import failure
 
-from supervisor.context import Chance
+from supervisor.config.roster import Roster, Worker
 from supervisor.pool import Setup, open_pool
-from supervisor.roster import Roster, Worker
+from supervisor.work.context import Chance
 
 WORKERS, TASKS, CAP = 20, 500, 40
 HOUR = 3_600.0

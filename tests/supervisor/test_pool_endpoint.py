@@ -7,11 +7,11 @@ import trio
 from fake_board import CHANCE, FakeBoard, ScriptedModel, connections
 from test_pool_worker import failure
 
-from supervisor.context import Chance
-from supervisor.endpoint import Endpoint
-from supervisor.failures import FailureClass
+from supervisor.config.roster import Roster, Worker
+from supervisor.model.endpoint import Endpoint
 from supervisor.pool import Setup, open_pool
-from supervisor.roster import Roster, Worker
+from supervisor.rules.failures import FailureClass
+from supervisor.work.context import Chance
 
 URL = "http://127.0.0.1:1/v1"
 OTHER_URL = "http://127.0.0.1:2/v1"

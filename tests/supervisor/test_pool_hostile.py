@@ -19,17 +19,17 @@ from fake_board import CHANCE, FakeBoard
 from pydantic import SecretStr
 from scripted_endpoint import Request, Script, completion, open_endpoint, response
 
-from supervisor.clock import DayClock
-from supervisor.context import WorkerContext
-from supervisor.endpoint import Endpoint
-from supervisor.failures import FailureClass
-from supervisor.ledger import open_ledger
-from supervisor.model_client import open_model
-from supervisor.policy import CONSEQUENCES, Move
-from supervisor.record import WorkerRecord
-from supervisor.roster import Worker
-from supervisor.stop import Stop
-from supervisor.worker import Connections, WorkerLoop
+from supervisor.config.roster import Worker
+from supervisor.memory.clock import DayClock
+from supervisor.memory.ledger import open_ledger
+from supervisor.memory.record import WorkerRecord
+from supervisor.model.client import open_model
+from supervisor.model.endpoint import Endpoint
+from supervisor.nursery.stop import Stop
+from supervisor.rules.failures import FailureClass
+from supervisor.rules.policy import CONSEQUENCES, Move
+from supervisor.work.context import WorkerContext
+from supervisor.work.worker import Connections, WorkerLoop
 
 KEY = "sk-very-secret-0123456789"
 CANARY = "quagmire-zephyr"

@@ -9,7 +9,7 @@ import trio.testing
 from fake_board import FakeBoard, ScriptedModel, Step, taking
 from test_pool_worker import failure, working
 
-from supervisor.board_errors import (
+from supervisor.board.errors import (
     BoardAwayError,
     BoardBusyError,
     BoardNonsenseError,
@@ -17,9 +17,9 @@ from supervisor.board_errors import (
     ClaimLostError,
     WorkerRefusedError,
 )
-from supervisor.failures import ModelCallError
-from supervisor.limits import BOARD_CALL_SECONDS
-from supervisor.stop import Stop
+from supervisor.nursery.stop import Stop
+from supervisor.rules.failures import ModelCallError
+from supervisor.rules.limits import BOARD_CALL_SECONDS
 
 LEASE = 90.0
 

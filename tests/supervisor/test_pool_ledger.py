@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.ledger import LedgerError, Spent, open_ledger
-from supervisor.usage import Usage
+from supervisor.memory.ledger import LedgerError, Spent, open_ledger
+from supervisor.model.usage import Usage
 
 NOW = 1_800_000_000.0
 NONE = Usage(0, 0, is_estimated=False)
@@ -43,8 +43,8 @@ def test_calls_tokens_and_claims_are_there_after_the_file_is_opened_again(tmp_pa
 def test_a_process_that_is_killed_leaves_its_calls_and_claims(tmp_path):
     path = tmp_path / "pool.db"
     program = (
-        "import os, sys; from pathlib import Path; from supervisor.ledger import open_ledger\n"
-        "from supervisor.usage import Usage\n"
+        "import os, sys; from pathlib import Path; from supervisor.memory.ledger import open_ledger\n"
+        "from supervisor.model.usage import Usage\n"
         f"with open_ledger(Path(sys.argv[1]), {NOW}) as ledger:\n"
         f"    ledger.begin_call('w', 'm', Usage(5, 6, True), {NOW}); ledger.take_claim('c', 'w', 1, {NOW})\n"
         "    os.kill(os.getpid(), 9)\n"

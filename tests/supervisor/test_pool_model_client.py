@@ -11,11 +11,11 @@ import trio
 from pydantic import SecretStr
 from scripted_endpoint import Endpoint, Request, Script, answers, completion, open_endpoint, response
 
-from supervisor.failures import FailureClass, ModelCallError
-from supervisor.limits import ANSWER_BYTES
-from supervisor.model_client import open_model
-from supervisor.prompt import Brief, compose
-from supervisor.roster import Worker
+from supervisor.config.roster import Worker
+from supervisor.model.client import open_model
+from supervisor.model.prompt import Brief, compose
+from supervisor.rules.failures import FailureClass, ModelCallError
+from supervisor.rules.limits import ANSWER_BYTES
 
 KEY = "sk-very-secret-0123456789"
 MESSAGES = compose(Brief(1, "Count to three"), mark="m4rk")

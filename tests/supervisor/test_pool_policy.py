@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.failures import FailureClass
-from supervisor.policy import (
+from supervisor.memory.record import WorkerRecord
+from supervisor.model.refusals import refusal
+from supervisor.model.retry_after import retry_after_seconds
+from supervisor.rules.failures import FailureClass
+from supervisor.rules.policy import (
     CONSEQUENCES,
     Consequence,
     Move,
@@ -17,10 +20,7 @@ from supervisor.policy import (
     gives_up,
     settled_class,
 )
-from supervisor.record import WorkerRecord
-from supervisor.refusals import refusal
-from supervisor.restart import RestartHistory, after_failure, backoff_seconds
-from supervisor.retry_after import retry_after_seconds
+from supervisor.rules.restart import RestartHistory, after_failure, backoff_seconds
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 

@@ -10,20 +10,20 @@ import structlog
 import trio
 from fake_board import CHANCE, FakeBoard, ScriptedModel, connections, taking
 
-from supervisor.board_errors import BoardAwayError, BoardNonsenseError
-from supervisor.child import run_guarded
-from supervisor.clock import DayClock
-from supervisor.context import WorkerContext
-from supervisor.endpoint import Endpoint
-from supervisor.failures import FailureClass, ModelCallError
-from supervisor.ledger import open_ledger
-from supervisor.limits import RELEASE_SECONDS
+from supervisor.board.errors import BoardAwayError, BoardNonsenseError
+from supervisor.config.roster import Roster, Worker
+from supervisor.memory.clock import DayClock
+from supervisor.memory.ledger import open_ledger
+from supervisor.memory.record import WorkerRecord
+from supervisor.model.endpoint import Endpoint
+from supervisor.nursery.child import run_guarded
+from supervisor.nursery.stop import Stop
+from supervisor.nursery.supervision import supervise
 from supervisor.pool import Pool, Setup, open_pool
-from supervisor.record import WorkerRecord
-from supervisor.roster import Roster, Worker
-from supervisor.stop import Stop
-from supervisor.supervision import supervise
-from supervisor.worker import Connections
+from supervisor.rules.failures import FailureClass, ModelCallError
+from supervisor.rules.limits import RELEASE_SECONDS
+from supervisor.work.context import WorkerContext
+from supervisor.work.worker import Connections
 
 GRACE = 5.0
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.prompt import INSTRUCTION, Brief, Dependency, Earlier, compose
+from supervisor.model.prompt import INSTRUCTION, Brief, Dependency, Earlier, compose
 
 BRIEF = Brief(
     task_id=7,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.keys import read_keys, read_tokens
-from supervisor.roster import Roster, RosterError, Worker, parse_roster, read_roster
+from supervisor.config.keys import read_keys, read_tokens
+from supervisor.config.roster import Roster, RosterError, Worker, parse_roster, read_roster
 
 MINIMAL = """
 [[workers]]

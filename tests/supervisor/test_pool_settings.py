@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.fields import ConfigurationError
-from supervisor.roster import Roster, Worker
-from supervisor.settings import read_environment, read_log_settings, read_pool_settings
+from supervisor.config.fields import ConfigurationError
+from supervisor.config.roster import Roster, Worker
+from supervisor.config.settings import read_environment, read_log_settings, read_pool_settings
 
 REQUIRED = {
     "ROUNDTABLE_TOKEN": "t" * 30,

@@ -13,11 +13,11 @@ from fake_board import CHANCE, FakeBoard, ScriptedModel, connections, taking
 from pydantic import SecretStr
 from test_pool_worker import failure
 
-from supervisor.board_errors import BoardAwayError
-from supervisor.clock import DayClock
+from supervisor.board.errors import BoardAwayError
+from supervisor.config.roster import Roster, Worker
+from supervisor.memory.clock import DayClock
+from supervisor.model.usage import Usage
 from supervisor.pool import Pool, Setup, open_pool
-from supervisor.roster import Roster, Worker
-from supervisor.usage import Usage
 
 URL = "http://127.0.0.1:1/v1"
 NOON = 1_796_040_000.0

@@ -9,9 +9,9 @@ import trio
 from fake_board import CHANCE, FakeBoard, ScriptedModel, connections
 from test_pool_worker import failure
 
-from supervisor.failures import FailureClass
+from supervisor.config.roster import Roster, Worker
 from supervisor.pool import Setup, open_pool
-from supervisor.roster import Roster, Worker
+from supervisor.rules.failures import FailureClass
 from tests.docs.spec_document import table
 
 SPEC = Path(__file__).resolve().parents[2] / "SPEC.md"

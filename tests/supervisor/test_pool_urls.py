@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor.urls import UrlError, checked_url, is_loopback
+from supervisor.config.urls import UrlError, checked_url, is_loopback
 
 
 @pytest.mark.spec("POOL-6")

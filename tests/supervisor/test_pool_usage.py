@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from supervisor.completion import read_answer
-from supervisor.failures import ModelCallError
-from supervisor.prompt import Brief, compose
-from supervisor.usage import Usage, cost, estimate_usage
+from supervisor.model.completion import read_answer
+from supervisor.model.prompt import Brief, compose
+from supervisor.model.usage import Usage, cost, estimate_usage
+from supervisor.rules.failures import ModelCallError
 
 MESSAGES = compose(Brief(1, "Count to three"), mark="m4rk")
 

@@ -10,23 +10,23 @@ import structlog
 import trio
 from fake_board import CHANCE, FakeBoard, ScriptedModel, connections, taking
 
-from supervisor.board_errors import (
+from supervisor.board.errors import (
     BoardAwayError,
     BoardBusyError,
     CallRefusedError,
     ClaimLostError,
     WorkerRefusedError,
 )
-from supervisor.clock import DayClock
-from supervisor.context import WorkerContext
-from supervisor.endpoint import Endpoint
-from supervisor.failures import FailureClass, ModelCallError
-from supervisor.ledger import Ledger, open_ledger
-from supervisor.limits import BOARD_CALL_SECONDS
-from supervisor.record import WorkerRecord
-from supervisor.roster import Worker
-from supervisor.stop import Stop
-from supervisor.worker import WorkerLoop
+from supervisor.config.roster import Worker
+from supervisor.memory.clock import DayClock
+from supervisor.memory.ledger import Ledger, open_ledger
+from supervisor.memory.record import WorkerRecord
+from supervisor.model.endpoint import Endpoint
+from supervisor.nursery.stop import Stop
+from supervisor.rules.failures import FailureClass, ModelCallError
+from supervisor.rules.limits import BOARD_CALL_SECONDS
+from supervisor.work.context import WorkerContext
+from supervisor.work.worker import WorkerLoop
 
 POLL = 10.0
 

@@ -15,10 +15,10 @@ import structlog
 import trio
 import trio.testing
 
-from supervisor import status_socket
-from supervisor.status_client import NoAnswerError, NobodyThereError, ask_status
-from supervisor.status_path import RUNTIME_PARENT, SOCKET_PATH_BYTES, make_runtime_folder, status_path
-from supervisor.status_socket import CLIENT_SECONDS, CLIENTS_MAX, REQUEST, open_status_socket
+from supervisor.status import socket as status_socket
+from supervisor.status.client import NoAnswerError, NobodyThereError, ask_status
+from supervisor.status.path import RUNTIME_PARENT, SOCKET_PATH_BYTES, make_runtime_folder, status_path
+from supervisor.status.socket import CLIENT_SECONDS, CLIENTS_MAX, REQUEST, open_status_socket
 
 PATIENCE_SECONDS = 10.0
 

@@ -20,10 +20,13 @@ PICKY = PlannedTask("Picky", "Write.", send_back=SendBack(NOTE, "child"))
 LATER = PlannedTask("Later", "Write.", after=(0,))
 
 
+EXHAUSTED = object()
+
+
 class ScriptedBoard:
     """Each look at the list makes one open task whose dependencies are done a submitted one, with its next answer.
 
-    An answer that is None is a worker who asks for help.
+    An answer that is None is a worker who asks for help, one that is EXHAUSTED the last failure that the board allows.
     """
 
     def __init__(self, answers):
@@ -67,8 +70,8 @@ class ScriptedBoard:
     def _work(self, task):
         answer = self.answers[task["task_id"]].pop(0)
         self.tell("claimed", task["task_id"])
-        if answer is None:
-            task["needs_attention"] = "help_requested"
+        if answer is None or answer is EXHAUSTED:
+            task["needs_attention"] = "help_requested" if answer is None else "attempts_exhausted"
             self.tell("released", task["task_id"])
         else:
             task |= {
@@ -95,6 +98,10 @@ class ScriptedBoard:
     def post_message(self, task_id, kind, body):
         assert kind == "reply"
         self.replies.append(task_id)
+        if self.tasks[task_id]["needs_attention"] == "help_requested":
+            del self.tasks[task_id]["needs_attention"]
+
+    def update_task(self, task_id):
         del self.tasks[task_id]["needs_attention"]
 
 
@@ -154,6 +161,12 @@ async def test_workers_that_ask_for_help_are_answered(autojump_clock):
     finished, _ = await play(board, PLAIN)
     assert finished[0].result == "one"
     assert board.replies == [1, 1]
+
+
+async def test_a_task_that_failed_as_often_as_it_may_is_tried_anew(autojump_clock):
+    board = ScriptedBoard({1: [EXHAUSTED, "one"]})
+    finished, _ = await play(board, PLAIN)
+    assert finished[0].result == "one"
 
 
 async def test_workers_that_ask_for_help_for_ever_end_the_demo(autojump_clock):

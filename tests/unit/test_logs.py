@@ -11,7 +11,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.logs import CAPPED_LIBRARIES, configure_logging
+from supervisor.log.setup import CAPPED_LIBRARIES, configure_logging
 
 SECRET = "rt_a-secret-that-nobody-may-read"
 
@@ -158,7 +158,7 @@ def test_a_library_that_nobody_has_thought_of_is_heard_from_warning_on():
     assert "heard" in line
 
 
-@pytest.mark.parametrize("name", ["roundtable.board.actor", "supervisor.worker", "__main__"])
+@pytest.mark.parametrize("name", ["roundtable.board.actor", "supervisor.work.worker", "__main__"])
 def test_the_program_s_own_modules_are_heard_below_warning(name):
     assert "heard" in logged("console", lambda: structlog.get_logger(name).debug("heard"))
 

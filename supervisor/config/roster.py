@@ -1,0 +1,224 @@
+"""config/workers.toml: which models work at the board, and within which bounds."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+
+from supervisor.config.fields import (
+    Calls,
+    ConfigurationError,
+    CooldownSeconds,
+    Failures,
+    Name,
+    PollSeconds,
+    Prompt,
+    Table,
+    TimeoutSeconds,
+    Url,
+    Variable,
+    message_of,
+)
+from supervisor.rules.text import in_one_line
+
+DEFAULT_BOARD_URL: Final = "http://127.0.0.1:8000/mcp"
+
+_LOOKS_LIKE_A_FIELD = re.compile(r"[a-z_]{1,40}")
+_SECRET_FIELDS = frozenset({"api_key", "apikey", "key", "token", "secret", "password", "authorization"})
+
+
+class RosterError(ConfigurationError):
+    """The roster is wrong, or what it names in the environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One roster worker, complete and checked."""
+
+    name: str
+    model: str
+    base_url: str
+    skills: tuple[str, ...] = ()
+    api_key_env: str | None = None
+    token_env: str | None = None
+    concurrency: int = 1
+    max_calls_per_hour: int = 10
+    timeout_seconds: float = 120.0
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    system_prompt: str = ""
+    fallback_models: tuple[str, ...] = ()
+    max_tokens_per_day: int | None = None
+    price_input: float | None = None
+    price_output: float | None = None
+    cooldown_seconds: int = 900
+    max_failures: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The workers, perhaps none, and what they share. `url` is None where the file names no board."""
+
+    workers: tuple[Worker, ...]
+    grace_seconds: float = 5.0
+    poll_interval: float = 10.0
+    url: str | None = None
+
+
+def read_roster(path: Path) -> Roster:
+    """The roster in the file.
+
+    Raises RosterError with every problem, OSError if the file cannot be read.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise RosterError([f"{path.name}: is not UTF-8"]) from None
+    try:
+        return parse_roster(text)
+    except RosterError as error:
+        raise RosterError([f"{path.name}: {problem}" for problem in error.problems]) from None
+
+
+def parse_roster(text: str) -> Roster:
+    """The roster in the text. Raises RosterError with every problem at once."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RosterError([f"is not TOML: {error}"]) from None
+    except RecursionError:
+        raise RosterError(["is not TOML: nested too deep"]) from None
+    problems: list[str] = [
+        f"{_named(name)}: no such table" for name in document if name not in {"workers", "defaults", "pool"}
+    ]
+    pool = _checked(_PoolTable, document.get("pool", {}), "pool", problems)
+    defaults = document.get("defaults", {})
+    _checked(_WorkerFields, defaults, "defaults", problems)
+    entries = document.get("workers", [])
+    if not isinstance(entries, list):
+        problems.append("workers: each worker begins with a line [[workers]]")
+        entries = []
+    workers = []
+    for number, entry in enumerate(entries, start=1):
+        place = f"workers[{number}]"
+        reported = defaults if isinstance(defaults, Mapping) else ()
+        table = _checked(_WorkerTable, _with_defaults(entry, defaults), place, problems, reported=reported)
+        if table is not None:
+            fields = table.model_dump(exclude_none=True)
+            for name in {"skills", "fallback_models"} & fields.keys():
+                fields[name] = tuple(fields[name])
+            workers.append(Worker(**fields))
+    names = Counter(
+        entry["name"] for entry in entries if isinstance(entry, dict) and _is_name(entry.get("name"))
+    )
+    problems += [
+        f'workers: the name "{name}" is there {count} times' for name, count in names.items() if count > 1
+    ]
+    if problems or pool is None:
+        raise RosterError(problems)
+    return Roster(tuple(workers), pool.grace_seconds, pool.poll_interval, pool.url)
+
+
+def _unique(items: list[str]) -> list[str]:
+    if len(set(items)) != len(items):
+        raise ValueError("names one twice")
+    return items
+
+
+class _Table(Table):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class _PoolTable(_Table):
+    grace_seconds: float = Field(default=5.0, ge=0, le=600)
+    poll_interval: PollSeconds = 10.0
+    url: Url | None = None
+
+
+class _WorkerFields(_Table):
+    """What [defaults] may hold: everything but the name and the token, which are one worker's own."""
+
+    skills: Annotated[list[Name], AfterValidator(_unique)] | None = None
+    model: Name | None = None
+    base_url: Url | None = None
+    api_key_env: Variable | None = None
+    concurrency: int | None = Field(default=None, ge=1, le=64)
+    max_calls_per_hour: Calls | None = None
+    timeout_seconds: TimeoutSeconds | None = None
+    max_output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    system_prompt: Prompt | None = None
+    fallback_models: Annotated[list[Name], AfterValidator(_unique)] | None = None
+    max_tokens_per_day: int | None = Field(default=None, ge=1, le=1_000_000_000_000)
+    price_input: float | None = Field(default=None, ge=0, le=1_000_000)
+    price_output: float | None = Field(default=None, ge=0, le=1_000_000)
+    cooldown_seconds: CooldownSeconds | None = None
+    max_failures: Failures | None = None
+
+
+class _WorkerTable(_WorkerFields):
+    name: Name
+    model: Name
+    base_url: Url
+    token_env: Variable | None = None
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= 100 and value.isprintable()
+
+
+def _with_defaults(entry: Any, defaults: Any) -> Any:
+    """The worker's table filled up with those defaults that are right: a wrong one has been reported at its own place."""
+    if not isinstance(entry, Mapping) or not isinstance(defaults, Mapping):
+        return entry
+    usable = {}
+    for name, value in defaults.items():
+        try:
+            _WorkerFields.model_validate({name: value})
+        except ValidationError:
+            continue
+        usable[name] = value
+    return {**usable, **entry}
+
+
+_T = TypeVar("_T", bound=_Table)
+
+
+def _checked(
+    table: type[_T], value: Any, place: str, problems: list[str], *, reported: Collection[str] = ()
+) -> _T | None:
+    """The table as a model, or None with its problems appended; fields in `reported` may lack without a word."""
+    if not isinstance(value, Mapping):
+        problems.append(f"{place}: must be a table")
+        return None
+    who = f' ("{value["name"]}")' if _is_name(value.get("name")) else ""
+    try:
+        return table.model_validate(dict(value))
+    except ValidationError as error:
+        problems.extend(_described(error, place + who, reported))
+        return None
+
+
+def _named(unknown: str) -> str:
+    """An unknown name as it may be told: a slip of the pen. Anything else could be a key that was put in its place."""
+    return unknown if _LOOKS_LIKE_A_FIELD.fullmatch(unknown) else "(a name that is not shown)"
+
+
+def _described(error: ValidationError, place: str, reported: Collection[str]) -> Iterator[str]:
+    for detail in error.errors(include_input=False, include_context=False, include_url=False):
+        path = ".".join(str(part) for part in detail["loc"])
+        path = _named(path) if detail["type"] == "extra_forbidden" else in_one_line(path)
+        field = str(detail["loc"][0])
+        if detail["type"] == "missing" and field in reported:
+            continue
+        message = message_of(detail["type"], detail["msg"])
+        if detail["type"] == "extra_forbidden" and field.lower().replace("-", "_") in _SECRET_FIELDS:
+            message = "a secret does not belong in this file; name a variable that holds it (api_key_env, token_env)"
+        yield f"{place}: {path}: {message}"

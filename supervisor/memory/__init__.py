@@ -1,0 +1,1 @@
+"""What outlives a worker or the program: records, and the ledger of calls and claims on disk."""

@@ -1,0 +1,96 @@
+"""What is kept of one worker while its child comes and goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from supervisor.rules.limits import FAILURES_REMEMBERED
+from supervisor.rules.restart import RestartHistory
+
+
+class State(StrEnum):
+    """What a worker does, for people. With a task in hand it is `working`, whatever else it waits for."""
+
+    STARTING = "starting"
+    WAITING = "waiting"
+    """For a task, inside the board."""
+    WORKING = "working"
+    COOLING_DOWN = "cooling_down"
+    """Its endpoint is left alone."""
+    BACKING_OFF = "backing_off"
+    """It leaves the endpoint alone by itself."""
+    AT_CAP = "at_cap"
+    BOARD_AWAY = "board_away"
+    RESTARTING = "restarting"
+    DRAINING = "draining"
+    PARKED = "parked"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInHand:
+    task_id: int
+    since: float
+
+
+@dataclass(slots=True)
+class WorkerRecord:
+    """The memory of one worker: what a crash must not reset. Moments are of Trio's clock.
+
+    Calls and tokens are in the ledger, which outlives the program too.
+    """
+
+    failures: dict[int, int] = field(default_factory=dict)
+    troubles: int = 0
+    """Failures in a row after which this worker backed off."""
+    free_at: float = float("-inf")
+    """Until when it backs off."""
+    tokens_free_at: float = float("-inf")
+    """Until when the day's tokens do not suffice for the brief that came last."""
+    answered: set[str] = field(default_factory=set)
+    """Models that have answered: what they refuse now is a task, not the roster."""
+    unusable: set[str] = field(default_factory=set)
+    """Models that the endpoint does not know."""
+    restarts: RestartHistory = field(default_factory=RestartHistory)
+    restart_count: int = 0
+    held: dict[str, TaskInHand] = field(default_factory=dict)
+    """Claims not known to have ended, by claim_id."""
+    foreign: set[str] | None = None
+    """Claims found at the start that no run of this pool has made: another's business. None: not asked yet."""
+    state: State = State.STARTING
+    until: float | None = None
+    """When the state is expected to end."""
+    reason: str | None = None
+    """Of the state, where there is something to say."""
+    parked: str | None = None
+    """Why the worker takes no more tasks, as a sentence; None while it does."""
+
+    def note(self, state: State, *, until: float | None = None, reason: str | None = None) -> None:
+        self.state, self.until, self.reason = state, until, reason
+
+    def count_failure(self, task_id: int) -> int:
+        """This worker's failures on the task, this one included."""
+        count = self.failures.pop(task_id, 0) + 1
+        self.failures[task_id] = count
+        while len(self.failures) > FAILURES_REMEMBERED:
+            del self.failures[next(iter(self.failures))]
+        return count
+
+    def forget_failures(self, task_id: int) -> None:
+        self.failures.pop(task_id, None)
+
+    def park(self, sentence: str) -> None:
+        self.parked = self.parked or sentence
+        self.note(State.PARKED, reason=self.parked)
+
+    def begin_anew(self) -> None:
+        """The owner has changed the worker: what spoke against its old setup says nothing of the new one."""
+        self.parked = None
+        self.foreign = None
+        self.unusable.clear()
+        self.answered.clear()
+        self.troubles = 0
+        self.free_at = self.tokens_free_at = float("-inf")
+        self.restarts = RestartHistory()
+        self.note(State.STARTING)

@@ -1,0 +1,1 @@
+"""One call of a model: what it is asked, the bounded request, and what its answer means."""

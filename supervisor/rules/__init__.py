@@ -1,0 +1,1 @@
+"""Pure: bounds, classes of failure, what follows from one, when to start again."""

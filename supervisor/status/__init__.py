@@ -1,0 +1,1 @@
+"""How a running program stands, asked at a Unix socket of its own."""
