@@ -49,7 +49,8 @@ class FastPath:
     def __init__(self, tools: Collection[str], call: Call, server_info: Mapping[str, Any]) -> None:
         self._tools = frozenset(tools)
         self._call = call
-        self._signature = {SERVER_INFO_META_KEY: dict(server_info)}
+        meta = _encoded({SERVER_INFO_META_KEY: dict(server_info)})
+        self._signature = f',"resultType":"complete","_meta":{meta}'
 
     async def answer(self, message: Mapping[str, Any], scope: Scope, send: Send) -> bool:
         """Answer the request whose body, which is in the scope, is this message. False: nothing was done about it.
@@ -63,8 +64,7 @@ class FastPath:
         if version is None:
             return False
         told = await self._call(scope, params["name"], params.get("arguments", {}))
-        reply = {"jsonrpc": "2.0", "id": message["id"], "result": self._result(told, version)}
-        body = json.dumps(reply, separators=(",", ":")).encode("ascii")
+        body = self._body(message["id"], told, version)
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})
@@ -87,15 +87,19 @@ class FastPath:
             and _is_plain_text(body)
         )
 
-    def _result(self, told: Told, version: str) -> dict[str, Any]:
-        result: dict[str, Any] = {
-            "content": [{"text": told.text, "type": "text"}],
-            "isError": told.is_error,
-            "structuredContent": told.content,
-        }
-        if version in MODERN_PROTOCOL_VERSIONS:
-            result |= {"resultType": "complete", "_meta": self._signature}
-        return result
+    def _body(self, request_id: str | int, told: Told, version: str) -> bytes:
+        text = told.text
+        # the text block is the content as JSON already, and most content is ASCII
+        content = text if text.isascii() else _encoded(told.content)
+        signature = self._signature if version in MODERN_PROTOCOL_VERSIONS else ""
+        return (
+            f'{{"jsonrpc":"2.0","id":{_encoded(request_id)},"result":{{"content":[{{"text":{_encoded(text)},"type":"text"}}],'
+            f'"isError":{_encoded(told.is_error)},"structuredContent":{content}{signature}}}}}'
+        ).encode("ascii")
+
+
+def _encoded(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _version(params: Mapping[str, Any], headers: list[tuple[bytes, bytes]]) -> str | None:
