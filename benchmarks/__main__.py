@@ -9,12 +9,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import board_ask, machine, tokens, tool_calls
+from benchmarks import board_ask, board_size, machine, tokens, tool_calls
 from benchmarks.report import Report
 
 BENCHMARKS: dict[str, tuple[str, Callable[..., None]]] = {
     "board": ("the actor beside the store's own execute", board_ask.measure),
     "calls": ("server CPU of a tool call over HTTP", tool_calls.measure),
+    "size": ("every tool on a small board and on a large one", board_size.measure),
     "tokens": ("what the tools cost a model's context", tokens.measure),
 }
 

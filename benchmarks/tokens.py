@@ -73,8 +73,7 @@ def _cycle(executor: Executor, seat: Agent) -> list[tuple[str, int]]:
     for name, arguments in steps:
         command = BY_NAME[name].parse(arguments)
         reply = _ask(executor, seat, name, command)
-        (block,) = success(BY_NAME[name], reply).content
-        read = len(block.text) if block.type == "text" else 0
+        read = len(success(BY_NAME[name], reply).text)
         written = len(json.dumps(arguments, ensure_ascii=False, separators=(",", ":")))
         found.append((f"{name}: arguments {written}, answer {read} characters", written + read))
     return found

@@ -19,7 +19,7 @@ SIDES = ("empty tool", "create_task", "claim_task")
 
 def measure(report: Report, folder: Path, *, quick: bool) -> None:
     """Both servers live all the time and take turns, so that both sides of a ratio have the same weather."""
-    calls, rounds = (25, 2) if quick else (150, 7)
+    calls, rounds = (25, 2) if quick else (120, 7)
     seats = CONNECTIONS * calls // CLAIMS_PER_WORKER
     measured: dict[tuple[str, str], list[float]] = {}
     with (

@@ -298,8 +298,9 @@ async def _carry_out(batch: Sequence[_Pending], executor: Executor, clock: Clock
         for pending in batch:
             if not pending.decided.is_set():
                 pending.decide(Outcome(error=BoardStopped()))
+    bound_log = log.bind()  # once, not for each line
     for told in executed.told:
-        log.info(told.event.value, task_id=told.task_id, agent=told.agent, **told.details)
+        bound_log.info(told.event.value, task_id=told.task_id, agent=told.agent, **told.details)
     return executed
 
 

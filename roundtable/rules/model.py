@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 
 
 class Status(StrEnum):
@@ -139,8 +140,13 @@ class Dependency:
 
 def utc_text(utc_ms: int) -> str:
     """RFC 3339 in UTC, with milliseconds and `Z`."""
-    text = datetime.fromtimestamp(utc_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return text.removesuffix("+00:00") + "Z"
+    return f"{_second_text(utc_ms // 1000)}.{utc_ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=16)
+def _second_text(utc_seconds: int) -> str:
+    """The part that many times of one moment share."""
+    return datetime.fromtimestamp(utc_seconds, UTC).isoformat().removesuffix("+00:00")
 
 
 def rank_of(task: Task) -> int:

@@ -6,7 +6,7 @@ from roundtable.rules import replies
 from roundtable.rules.limits import PAGE_BYTES
 from roundtable.rules.model import Task
 from roundtable.rules.paging import size_bytes, texts_that_fit
-from roundtable.store import claims, views
+from roundtable.store import views
 from roundtable.store.unit import Unit
 
 
@@ -48,12 +48,13 @@ def brief(unit: Unit, task: Task) -> replies.Brief:
         dependencies.append(shown)
     if task.claim_id is None:
         raise AssertionError("a brief is for a holder")
+    shown_task = views.fields(unit, task, for_holder=True)
     return {
         "task_id": task.task_id,
         "claim_id": task.claim_id,
         "attempt": task.attempt,
-        "lease_expires_at": claims.expires_at(unit.db, task.claim_id, unit.now),
-        "task": views.fields(unit, task, for_holder=True),
+        "lease_expires_at": shown_task["lease_expires_at"],
+        "task": shown_task,
         "dependencies": dependencies,
         "earlier": earlier,
     }

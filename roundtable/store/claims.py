@@ -90,6 +90,14 @@ def held_by(db: sqlite3.Connection, name: str) -> list[int]:
     ]
 
 
+def present_of(db: sqlite3.Connection, task_id: int, name: str) -> str | None:
+    """The id of the claim by which the agent holds the task now, if it does."""
+    row = db.execute(
+        "SELECT claim_id FROM claims WHERE agent = ? AND task_id = ? AND ended_at IS NULL", (name, task_id)
+    ).fetchone()
+    return row[0] if row else None
+
+
 def ever_held(db: sqlite3.Connection, task_id: int, name: str) -> bool:
     return (
         db.execute("SELECT 1 FROM claims WHERE task_id = ? AND agent = ? LIMIT 1", (task_id, name)).fetchone()

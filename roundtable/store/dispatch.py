@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from roundtable.rules import claims as claiming
 from roundtable.rules import commands, submits
 from roundtable.rules.commands import Call, Command
 from roundtable.rules.errors import BoardError
@@ -80,13 +79,9 @@ def renew_lease(unit: Unit, call: Call[Any]) -> None:
     """A holder that is heard of keeps its claim: every call that names the task renews the lease, refused or not."""
     if call.task_id is None:
         return
-    try:
-        task = tasks.load(unit.db, call.task_id)
-    except BoardError:
-        return
-    claim_id = getattr(call.command, "claim_id", None)
-    if claiming.holds(task, unit.caller) and claim_id in (None, task.claim_id):
-        claims.renew(unit, task)
+    present = claims.present_of(unit.db, call.task_id, unit.caller.name)
+    if present is not None and getattr(call.command, "claim_id", None) in (None, present):
+        claims.renew(unit, tasks.load(unit.db, call.task_id))
 
 
 def after_refusal(unit: Unit, call: Call[Any], error: BoardError) -> BoardError:

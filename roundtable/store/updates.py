@@ -72,7 +72,7 @@ def _needs_now(unit: Unit) -> Iterator[replies.EventRow]:
     """The last event of each task that still waits for the caller, of those that concerned it; the longest waiting first."""
     rows = unit.db.execute(
         "SELECT h.event_id, h.time, h.task_id, h.agent, h.event, h.changes FROM "  # noqa: S608
-        "(SELECT coalesce((SELECT max(r.event_id) FROM history x JOIN recipients r ON r.event_id = x.event_id "
+        "(SELECT coalesce((SELECT max(r.event_id) FROM history x CROSS JOIN recipients r ON r.event_id = x.event_id "
         "AND r.recipient = :recipient WHERE x.task_id = w.task_id), "
         # what it claimed by itself nobody told it of
         "(SELECT max(event_id) FROM history WHERE task_id = w.task_id)) AS event_id "

@@ -42,9 +42,10 @@ def checked(
     missing = [name for name in parameters if name in required and name not in given]
     if missing:
         raise invalid(f"{', '.join(missing)} must be given.")
-    error = next(validator.iter_errors(given), None)
-    if error is not None:
-        raise _refusal(error)
+    if not all(parameters[name].surely_fits(value) for name, value in given.items()):
+        error = next(validator.iter_errors(given), None)
+        if error is not None:
+            raise _refusal(error)
     return {name: parameters[name].convert(value) for name, value in given.items()}
 
 

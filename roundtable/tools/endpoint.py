@@ -37,9 +37,10 @@ from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, echo, in
 from roundtable.rules.model import Now
 from roundtable.rules.roles import refuse_role
 from roundtable.tools import lists, resources
-from roundtable.tools.answers import refusal, success
+from roundtable.tools.answers import Told, refusal, success
 from roundtable.tools.arguments import mentioned_claim_id, mentioned_task_id
 from roundtable.tools.catalogue import BY_NAME, Tool
+from roundtable.tools.fast_path import FastPath
 from roundtable.tools.lists import Context, caller_of
 from roundtable.tools.playbooks import INSTRUCTIONS
 from roundtable.tools.prompts import prompt
@@ -71,6 +72,8 @@ class _Answer:
     room: WaitingRoom
     claim_id: str | None = None
     is_over: bool = False
+    refused: BoardError | None = None
+    """Why the call behind it is not to be made, where that is known and on the audit log already."""
 
     def carry(self, claim_id: str) -> None:
         self.claim_id = claim_id
@@ -117,6 +120,7 @@ class Endpoint:
             get_tool_input_schema=_input_schema,
         )
         server.middleware.append(self._account)
+        self._fast = FastPath(BY_NAME.keys() - set(_WAITING), self._call_now, server.server_info_stamp)
         self._quick = _transport(server, json_response=True)
         self._streaming = _transport(server, json_response=False)
 
@@ -151,6 +155,8 @@ class Endpoint:
         if message is None:
             await self._streaming.handle_request(scope, receive, send)
             return
+        if await self._fast.answer(message, scope, send):
+            return
         if not isinstance(message.get("params"), Mapping | None):
             # such a call would be refused before it is rated and audited, in words that quote it
             receive = _replaced(json.dumps({**message, "params": {}}).encode(), receive)
@@ -167,33 +173,50 @@ class Endpoint:
         name = resources.READ if reads else _known(params.get("name"))
         about = resources.arguments_of(params.get("uri")) if reads else params.get("arguments")
         try:
-            self._rates.count(caller.agent, name, self._board.clock())
+            self._rates.count(caller.agent, name, caller.arrived)
         except BoardError as error:
             told = await self._recorded(caller, name, error, about)
             if reads:
                 raise resources.unread(told) from None
-            return refusal(told)
+            # told from where a call is answered, so that the SDK gives it the form of the caller's generation
+            caller.answer.refused = told
         try:
             return await call_next(ctx)
         except ValidationError:
+            if caller.answer.refused is not None:
+                return refusal(caller.answer.refused).as_result()
             await self._recorded(caller, name if reads else MALFORMED, invalid("malformed params"), about)
             raise
 
     async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
         caller = _caller(ctx)
-        tool = BY_NAME.get(params.name)
+        if caller.answer.refused is not None:
+            return refusal(caller.answer.refused).as_result()
+        return (await self._call(caller, params.name, params.arguments)).as_result()
+
+    async def _call_now(self, scope: Scope, name: str, arguments: dict[str, Any]) -> Told:
+        """The whole of a call that does not come through the SDK."""
+        caller = _Caller(scope["agent"], scope["arrived"], scope[_ANSWER])
+        try:
+            self._rates.count(caller.agent, name, caller.arrived)
+        except BoardError as error:
+            return await self._refuse(caller, name, error, arguments)
+        return await self._call(caller, name, arguments)
+
+    async def _call(self, caller: _Caller, name: str, arguments: dict[str, Any] | None) -> Told:
+        tool = BY_NAME.get(name)
         if tool is None:
             error = BoardError(
-                Code.NOT_FOUND, f"There is no tool {echo(params.name)}. tools/list shows those there are."
+                Code.NOT_FOUND, f"There is no tool {echo(name)}. tools/list shows those there are."
             )
-            return await self._refuse(caller, UNKNOWN_TOOL, error, params.arguments)
+            return await self._refuse(caller, UNKNOWN_TOOL, error, arguments)
         try:
             refuse_role(caller.agent, tool.command, tool.name)
-            command = tool.parse(params.arguments)
+            command = tool.parse(arguments)
         except BoardError as error:
-            return await self._refuse(caller, tool.name, error, params.arguments)
+            return await self._refuse(caller, tool.name, error, arguments)
         except Exception:
-            return await self._refuse(caller, tool.name, _fault(caller, tool.name), params.arguments)
+            return await self._refuse(caller, tool.name, _fault(caller, tool.name), arguments)
         try:
             return success(tool, await self._ask(caller, tool, command))
         except BoardError as error:
@@ -228,9 +251,7 @@ class Endpoint:
         except Exception:
             raise resources.unread(_fault(caller, resources.READ)) from None
 
-    async def _refuse(
-        self, caller: _Caller, name: str, error: BoardError, arguments: object
-    ) -> CallToolResult:
+    async def _refuse(self, caller: _Caller, name: str, error: BoardError, arguments: object) -> Told:
         return refusal(await self._recorded(caller, name, error, arguments))
 
     async def _recorded(self, caller: _Caller, name: str, error: BoardError, arguments: object) -> BoardError:

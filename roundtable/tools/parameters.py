@@ -25,6 +25,18 @@ class Parameter:
     def is_text(self) -> bool:
         return bool(self.schema["type"] == "string")
 
+    def surely_fits(self, value: object) -> bool:
+        """Whether the value is plainly as the schema says. False where the schema has to be asked."""
+        schema, kind = self.schema, type(value)
+        if kind is str and schema["type"] == "string":
+            choices = schema.get("enum")
+            if choices is not None:
+                return value in choices
+            return bool(schema["minLength"] <= len(str(value)) <= schema["maxLength"])
+        if kind is int and schema["type"] == "integer":
+            return bool(schema["minimum"] <= value <= schema["maximum"])
+        return kind is bool and schema["type"] == "boolean"
+
     def described(self, description: str) -> Parameter:
         return Parameter({**self.schema, "description": description}, self.convert)
 

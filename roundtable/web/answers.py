@@ -54,6 +54,7 @@ class _Answer:
         self.handover = Handover()
         self._send = send
         self._held: Message | None = None  # the start, until the length of the escaped body is known
+        self._end = b""  # the whole body of a JSON answer, until the application has returned
         self._decoder: codecs.IncrementalDecoder | None = None
 
     async def send(self, message: Message) -> None:
@@ -65,7 +66,7 @@ class _Answer:
     async def finish(self) -> None:
         """Send the end that was held back. Without one the answer stays open, and the connection is closed."""
         if self.handover.given:
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._send({"type": "http.response.body", "body": self._end, "more_body": False})
 
     async def _start(self, message: Message) -> None:
         media_type = _header(message, b"content-type").partition(b";")[0].strip().lower()
@@ -79,12 +80,15 @@ class _Answer:
     async def _continue(self, message: Message) -> None:
         is_last = not message.get("more_body", False)
         body = self._escaped(bytes(message.get("body", b"")), is_last)
-        if self._held is not None:
-            start, self._held = self._held, None
+        start, self._held = self._held, None
+        if start is not None:
             await self._send(_with_length(start, len(body) if is_last else None))
         if is_last:
             # Before it goes out: the connection's end is reported from inside that very send.
             self.handover.given = True
+            if start is not None:
+                self._end = body
+                return
         if body:
             await self._send({"type": "http.response.body", "body": body, "more_body": True})
 

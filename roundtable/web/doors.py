@@ -205,7 +205,7 @@ class Doors:
 
     async def _whole_body(self, knock: Knock) -> Verdict:
         try:
-            with trio.move_on_at(knock.peer.request_deadline) as scope:
+            with trio.CancelScope(deadline=knock.peer.request_deadline) as scope:
                 knock.body = await read_body(knock.receive, self._limits.max_body_bytes)
                 knock.body_is_read = True
         except BodyTooLargeError:

@@ -34,6 +34,7 @@ class PlainProtocol(H11Protocol):
 
     connection: h11.Connection
     _ignores_input = False  # what the client sends behind a last request is not read
+    _head = b""  # of an answer whose body comes at once
 
     async def handle(self, event: Event) -> None:
         if isinstance(event, RawData) and event.data and self._ignores_input:
@@ -127,6 +128,21 @@ class PlainProtocol(H11Protocol):
         )
         await self._send_h11_event(h11.Data(data=reply.body))
         await self._send_h11_event(h11.EndOfMessage())
+
+    async def _send_h11_event(self, event: h11.Event) -> None:
+        """As the original, but a head that says how long its body is goes out together with that, in one write."""
+        try:
+            data = self.connection.send(event) or b""
+        except h11.LocalProtocolError:
+            if self.connection.their_state is not h11.ERROR:
+                raise
+            return
+        if isinstance(event, h11.Response) and any(name == b"content-length" for name, _ in event.headers):
+            self._head = data
+            return
+        data, self._head = self._head + data, b""
+        if data:
+            await self.send(RawData(data=data))
 
     async def _close_stream(self) -> None:
         # Forgotten first: handling it lets other tasks run, and one may begin the next request.

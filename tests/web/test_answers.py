@@ -86,6 +86,21 @@ async def test_the_end_goes_out_only_after_the_application_has_returned():
     assert sent == [(None, False), (True, False), (False, True)]
 
 
+async def test_a_json_answer_goes_out_as_its_start_and_one_whole_body():
+    returned, sent = [], []
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [JSON_TYPE]})
+        await send({"type": "http.response.body", "body": b"{}"})
+        returned.append(True)
+
+    async def send(message):
+        sent.append((message.get("body"), message.get("more_body"), bool(returned)))
+
+    await deliver(app, {"state": {}}, None, send)
+    assert sent == [(None, None, False), (b"{}", False, True)]
+
+
 async def test_an_answer_counts_as_handed_over_from_just_before_its_last_part_goes_out():
     sent, given = await run([SSE_TYPE], [b"data: 1\n\n", b"data: 2\n\n"])
     assert [was_given for _, was_given in sent] == [False, False, True, True]
