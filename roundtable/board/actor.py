@@ -168,6 +168,7 @@ class Board:
 
     def replace_agents(self, directory: Directory) -> None:
         """As soon as may be these are the agents: who is gone loses its claims, and its waits end."""
+        self.waits.end_gone(directory)
         decided = self._send_on(Call(BOARD, "agents", ReplaceAgents(directory), self.clock()))
         self._nursery.start_soon(self._replace_waiters, decided, directory)
 

@@ -160,14 +160,20 @@ class Waits:
         for wait in self._claimants:
             wait.end()
 
+    def end_gone(self, directory: Directory) -> None:
+        """End the waits of agents that are gone: they are offered nothing that their going sets free."""
+        for name, waits in self._by_agent.items():
+            if directory.find(name) is None:
+                for wait in waits:
+                    wait.end()
+
     def replace_agents(self, directory: Directory) -> None:
         """End the waits of agents that are gone; those whose skills have changed look again."""
+        self.end_gone(directory)
         for name, waits in self._by_agent.items():
             agent = directory.find(name)
             for wait in waits:
-                if agent is None:
-                    wait.end()
-                elif agent != wait.agent:
+                if agent is not None and agent != wait.agent:
                     wait.agent = agent
                     wait.wake()
 

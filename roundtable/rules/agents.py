@@ -50,6 +50,11 @@ class Directory:
     def find(self, name: str) -> Agent | None:
         return self._by_name.get(name)
 
+    def is_worker(self, name: str) -> bool:
+        """Whether it is known, and one of those that can hold a task."""
+        agent = self._by_name.get(name)
+        return agent is not None and not agent.is_leader
+
     def has_skill(self, skill: str) -> bool:
         """Whether any worker has it."""
         return skill in self._skills

@@ -25,11 +25,11 @@ def completed(change: Change, directory: Directory) -> Change:
 
 
 def is_orphan(task: Task, directory: Directory) -> bool:
-    """Whether the task waits for an agent that is no longer known."""
+    """Whether the task waits for an agent that is no longer known, or leads now."""
     return (
         task.status is Status.OPEN
         and task.assigned_to is not None
-        and directory.find(task.assigned_to) is None
+        and not directory.is_worker(task.assigned_to)
     )
 
 

@@ -18,7 +18,8 @@ def review(task: Task, command: ReviewTask, now: Now) -> Change:
     """
     facts = {"verdict": command.verdict.value, "note": command.note}
     if command.verdict is Verdict.ACCEPT:
-        new = replace(task, status=after(task, Action.ACCEPT), updated_at=now.text)
+        # nothing can follow, so nothing waits for the leader any more
+        new = replace(task, status=after(task, Action.ACCEPT), attention=frozenset(), updated_at=now.text)
         return Change(Event.REVIEWED, task, new, facts)
     status = after(task, Action.REJECT)
     if command.note is None:

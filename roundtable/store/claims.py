@@ -50,6 +50,11 @@ def note_read(db: sqlite3.Connection, task: Task) -> None:
     db.execute("UPDATE claims SET revision_seen = ? WHERE claim_id = ?", (task.revision, task.claim_id))
 
 
+def came_late(db: sqlite3.Connection, claim_id: str) -> None:
+    """The claim that had run out has brought its result after all, and can bring no other."""
+    db.execute("UPDATE claims SET ended_by = ? WHERE claim_id = ?", (ClaimEnd.SUBMITTED, claim_id))
+
+
 def supersede_ended(db: sqlite3.Connection, task_id: int) -> None:
     """The leader has updated the task: what comes late from an earlier claim was made for another one."""
     db.execute("UPDATE claims SET superseded = 1 WHERE task_id = ? AND ended_at IS NOT NULL", (task_id,))

@@ -21,9 +21,9 @@ def expire(unit: Unit) -> None:
 
 
 def settle_agents(unit: Unit) -> None:
-    """Bring the board in line with who is known now: nobody unknown holds a task, or has an open one assigned."""
+    """Bring the board in line with who is known now: nobody but a known worker holds a task, or has an open one assigned."""
     for task_id, holder in claims.open_claims(unit.db):
-        if unit.directory.find(holder) is None:
+        if not unit.directory.is_worker(holder):
             tasks.apply(unit.as_board, claiming.remove_holder(tasks.load(unit.db, task_id), unit.now))
     for task_id in tasks.assigned_open(unit.db):
         change = attention.agents_replaced(tasks.load(unit.db, task_id), unit.directory, unit.now)

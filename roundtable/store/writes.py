@@ -127,6 +127,8 @@ def submit_result(unit: Unit, command: commands.SubmitResult) -> replies.Written
         task, unit.caller, command, claims.last(unit.db, task.task_id), unit.now, ever_held=own is not None
     )
     tasks.apply(unit, change)
+    if change.ends is None and own is not None:
+        claims.came_late(unit.db, own.claim_id)
     return _written(change)
 
 

@@ -42,6 +42,8 @@ CLAIM_WAIT_SECONDS: Final = 20
 LEASE_MIN_SECONDS: Final = 30
 """The shortest lease there is: taken for one of which the board does not say how long it is."""
 LEASE_PART_OF_RENEWAL: Final = 1 / 3
+RENEWAL_SECONDS_MAX: Final = 30.0
+"""However long the lease: a renewal is also how a worker hears that its task was cancelled, and the model call costs."""
 """A renewal is due after so much of the lease, which leaves time for two more if it fails."""
 BOARD_RATE_WAIT_MAX_SECONDS: Final = 60.0
 """The longest wait a board's rate limit is believed: its window is one minute."""

@@ -26,6 +26,7 @@ from supervisor.rules.limits import (
     BOARD_BACKOFF_MAX_SECONDS,
     LEASE_MIN_SECONDS,
     LEASE_PART_OF_RENEWAL,
+    RENEWAL_SECONDS_MAX,
 )
 from supervisor.rules.restart import backoff_seconds
 
@@ -58,7 +59,9 @@ class Lease:
 
     @property
     def renewal_due_at(self) -> float:
-        return self._sent_at + (0 if self._is_doubtful else self._seconds * LEASE_PART_OF_RENEWAL)
+        if self._is_doubtful:
+            return self._sent_at
+        return self._sent_at + min(self._seconds * LEASE_PART_OF_RENEWAL, RENEWAL_SECONDS_MAX)
 
     async def keep(self, board: BoardClient, jitter: Callable[[], float]) -> str:
         """Renew on time for as long as the claim is this worker's; then return the board's word for how it ended.

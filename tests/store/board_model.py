@@ -455,7 +455,7 @@ class BoardModel:
         )
         if not is_late:
             self._refuse_not_holder(caller, command.task_id, command.claim_id)
-            claims[-1].ended = "submitted"
+        claims[-1].ended = "submitted"
         claims[-1].brought = command.result
         task.update(status="submitted", assignee=caller.name, result=command.result, claimed_at=None)
         task["attention"] = task["attention"] - {"help_requested", "attempts_exhausted"}
@@ -475,7 +475,7 @@ class BoardModel:
         task = self._task(command.task_id)
         refuse("conflict", task["status"] != "submitted")
         if command.verdict == "accept":
-            task.update(status="done")
+            task.update(status="done", attention=frozenset())
             return self._written(command.task_id)
         refuse("invalid", command.note is None)
         self.reviews[command.task_id].append(command.note or "")

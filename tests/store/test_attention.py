@@ -11,6 +11,7 @@ from roundtable.rules.commands import (
     ClaimTask,
     CreateTask,
     GetTask,
+    ListTasks,
     PostMessage,
     ReleaseTask,
     ReviewTask,
@@ -251,3 +252,25 @@ def test_get_task_says_in_one_sentence_why_it_cannot_be_claimed(store) -> None:
     store.ask(ANN, ClaimTask(1))
     assert "claimed" in (why(BOB, 1) or "")
     assert "claimed" in (why(LEAD, 1) or "")
+
+
+@pytest.mark.spec("ATTN-11")
+def test_a_task_that_is_done_waits_for_nobody(store) -> None:
+    store.ask(LEAD, CreateTask("T", "D"))
+    store.ask(ANN, ClaimTask(1))
+    store.ask(ANN, SubmitResult(1, "r"))
+    store.ask(ANN, PostMessage(1, "Is it enough?", Kind.HELP_REQUEST))
+    assert store.ask(LEAD, GetTask(1))["task"]["needs_attention"] == "help_requested"
+    store.ask(LEAD, ReviewTask(1, Verdict.ACCEPT))
+    assert "needs_attention" not in store.ask(LEAD, GetTask(1))["task"]
+    assert store.events(1)[-1] == ("lead", "attention_cleared")
+
+
+@pytest.mark.spec("CLAIM-10", "ATTN-8")
+def test_a_worker_that_becomes_the_leader_holds_nothing_and_is_assigned_nothing(store) -> None:
+    store.ask(LEAD, CreateTask("Held", "D"))
+    store.ask(LEAD, CreateTask("Assigned", "D", assignee="bob"))
+    store.ask(BOB, ClaimTask(1))
+    store.replace_agents(type(LEAD)("lead", BOB.role), ANN, type(BOB)("bob", LEAD.role), CY)
+    assert [row["status"] for row in store.ask(ANN, ListTasks())["tasks"]] == ["open", "open"]
+    assert store.ask(ANN, GetTask(2))["task"]["needs_attention"] == "assignee_gone"

@@ -171,3 +171,15 @@ def test_a_holder_that_names_an_old_claim_has_its_text_kept(run_out) -> None:
     assert run_out.refusal(ANN, SubmitResult(1, "from before", "claim-1")).code is Code.STALE_CLAIM
     assert kept(run_out) == ["from before"]
     assert run_out.rows("SELECT status, assignee FROM tasks") == [("claimed", "ann")]
+
+
+@pytest.mark.spec("CLAIM-7")
+@pytest.mark.parametrize("keep_assignee", [False, True])
+def test_late_work_is_taken_once_and_after_a_reject_the_task_has_to_be_claimed_again(
+    run_out, keep_assignee
+) -> None:
+    run_out.ask(ANN, LATE)
+    run_out.ask(LEAD, ReviewTask(1, Verdict.REJECT, "no", keep_assignee))
+    assert run_out.refusal(ANN, SubmitResult(1, "another")).code is Code.STALE_CLAIM
+    assert kept(run_out) == ["another"]
+    assert run_out.ask(ANN, LATE) == {"task_id": 1, "status": "open"}

@@ -77,13 +77,21 @@ async def test_the_tasks_own_lease_goes_before_the_boards(autojump_clock):
 
 
 @pytest.mark.spec("POOL-16")
+async def test_a_cancelled_task_is_heard_of_within_half_a_minute_however_long_the_lease(autojump_clock):
+    board = board_of_one(lease_seconds=1_800)
+    async with working(board, ScriptedModel(taking(100))):
+        await trio.sleep(150)
+    assert board.renewals == [30, 60, 90]
+
+
+@pytest.mark.spec("POOL-16")
 async def test_a_lease_that_the_leader_shortens_is_renewed_more_often_from_then_on(autojump_clock):
     board = board_of_one(lease_seconds=300)
     async with working(board, ScriptedModel(taking(150))):
         await trio.sleep(50)
         board.tasks[1].lease_seconds, board.tasks[1].changed = 30, True
         await trio.sleep(200)
-    assert board.renewals == [100, 110, 120, 130, 140]
+    assert board.renewals == [30, 60, 70, 80, 90, 100, 110, 120, 130, 140]
     assert board.tasks[1].status == "submitted"
 
 
