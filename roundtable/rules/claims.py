@@ -17,6 +17,9 @@ from roundtable.rules.errors import BoardError, Code, echo, forbidden, invalid
 from roundtable.rules.lifecycle import Action, after, is_final, wrong_status
 from roundtable.rules.model import ClaimEnd, Now, Status, Task
 
+NEVER_HANDED_OVER = "the answer to claim_next was never handed over"
+"""Why the board took a claim back: told in history, and by no tool call."""
+
 
 def holds(task: Task, agent: Agent) -> bool:
     return task.status is Status.CLAIMED and task.assignee == agent.name
@@ -144,7 +147,7 @@ def expire(task: Task, now: Now) -> Change:
 
 def undo(task: Task, now: Now) -> Change:
     """Decide that a claim whose answer never arrived is as good as never made."""
-    facts = {"reason": "the answer to claim_next was never handed over"}
+    facts = {"reason": NEVER_HANDED_OVER}
     return Change(Event.RELEASED, task, _freed(task, Action.RELEASE, now), facts, ClaimEnd.RELEASED)
 
 

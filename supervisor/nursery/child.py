@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import trio
 
-_NOT_A_CRASH = (trio.Cancelled, KeyboardInterrupt, GeneratorExit)
 _FRAMES_SHOWN = 6
 _DESCRIPTION_CHARS = 1_000
 
@@ -23,8 +22,9 @@ class Crash:
 async def run_guarded(child: Callable[[], Awaitable[None]]) -> Crash | None:
     """Run the child; None if it returned, else how it failed, whatever it raised.
 
-    Being cancelled and KeyboardInterrupt go through, also out of a group, whose other errors are then dropped:
-    raised on, they would end the siblings.
+    Being cancelled goes through, also out of a group, whose other errors are then dropped: raised on, they would end
+    the siblings. KeyboardInterrupt is a crash like any other: Ctrl-C is a signal that the program receives, so one that
+    comes out of a child is the child's doing.
     """
     try:
         await child()
@@ -38,8 +38,8 @@ async def run_guarded(child: Callable[[], Awaitable[None]]) -> Crash | None:
 
 def _passing(error: BaseException) -> BaseException | None:
     if isinstance(error, BaseExceptionGroup):
-        return error.subgroup(_NOT_A_CRASH)
-    return error if isinstance(error, _NOT_A_CRASH) else None
+        return error.subgroup(trio.Cancelled)
+    return error if isinstance(error, trio.Cancelled) else None
 
 
 def _described(error: BaseException) -> str:

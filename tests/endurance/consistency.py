@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from roundtable.rules.claims import NEVER_HANDED_OVER
 from roundtable.store.soundness import check_file
 from tests.endurance.recorded import Call, Recorded
 from tests.endurance.recorded_answers import SHOWN, told
@@ -30,7 +31,6 @@ _MARKS = {
     "cancelled": ("cancel_task", "reason"),
 }
 """The events that tell of a marked call: its tool, and where they carry the mark."""
-_UNDONE = "the answer to claim_next was never handed over"
 _CLAIMING = ("claim_task", "claim_next")
 
 
@@ -107,7 +107,7 @@ class Checked:
             if event in _MARKS:
                 tool, name = _MARKS[event]
                 mark = changes[name][1] if name in changes else None
-                if event == "released" and mark == _UNDONE:
+                if event == "released" and mark == NEVER_HANDED_OVER:
                     continue
                 found[tool, mark].append((event_id, task_id, agent))
             elif event == "message_posted":
@@ -206,7 +206,7 @@ class Checked:
 
     def _undone(self, events: list[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
         for event_id, task_id, _, event, changes in events:
-            if event == "released" and changes["reason"][1] == _UNDONE:
+            if event == "released" and changes["reason"][1] == NEVER_HANDED_OVER:
                 yield task_id, {"attempt": (None, self._at(task_id, event_id)["attempt"])}
 
     def _check_tables(

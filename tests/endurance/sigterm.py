@@ -163,7 +163,7 @@ async def _stop_once(database: Path, model: Model, after_seconds: float) -> tupl
 def _phase(up: Program, model: Model) -> str:
     if not up.out.lines:
         return "starting"
-    if model.pace not in _WITHOUT_TASKS and not up.count("task_claimed"):
+    if model.pace not in _WITHOUT_TASKS and not up.count("claimed"):
         return "before the first claim"
     if model.under_way:
         return "model call"

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from roundtable.rules.claims import NEVER_HANDED_OVER
 from roundtable.store.audit import first_break
 from roundtable.store.soundness import replay_faults
 
@@ -35,7 +36,11 @@ def faults_of(db: sqlite3.Connection) -> list[str]:
     events = db.execute(
         "SELECT event_id, task_id, agent, event, changes FROM history ORDER BY event_id"
     ).fetchall()
-    told = [(task_id, agent, event, json.loads(changes)) for _, task_id, agent, event, changes in events]
+    told = [
+        (task_id, agent, event, json.loads(changes))
+        for _, task_id, agent, event, changes in events
+        if json.dumps(NEVER_HANDED_OVER) not in changes  # the board's own doing, and no call's
+    ]
     faults = [f"integrity_check: {line}" for line in integrity]
     faults += [f"foreign_key_check: {orphan}" for orphan in orphans]
     if broken is not None:

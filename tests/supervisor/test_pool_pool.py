@@ -282,12 +282,22 @@ async def test_cancelled_during_the_drain_the_pool_ends_at_once(autojump_clock):
     assert trio.current_time() == 2
 
 
-async def test_the_guard_lets_a_cancel_and_an_interrupt_through_and_nothing_else():
-    async def interrupted() -> None:
-        raise BaseExceptionGroup("x", [ValueError(), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error",
+    [
+        GeneratorExit("TASK TEXT"),
+        KeyboardInterrupt(),
+        BaseExceptionGroup("x", [ValueError(), KeyboardInterrupt()]),
+    ],
+)
+async def test_the_guard_lets_nothing_through_but_a_cancel(error):
+    async def fail() -> None:
+        await trio.lowlevel.checkpoint()
+        raise error
 
-    with pytest.RaisesGroup(KeyboardInterrupt):
-        await run_guarded(interrupted)
+    crash = await run_guarded(fail)
+    assert crash is not None
+    assert "TASK TEXT" not in crash.description
 
     with trio.CancelScope() as scope:
         scope.cancel()
