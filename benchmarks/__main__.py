@@ -9,14 +9,17 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import board_ask, board_size, machine, tokens, tool_calls
+from benchmarks import board_ask, board_size, machine, memory, start_up, tokens, tool_calls, waits
 from benchmarks.report import Report
 
 BENCHMARKS: dict[str, tuple[str, Callable[..., None]]] = {
     "board": ("the actor beside the store's own execute", board_ask.measure),
     "calls": ("server CPU of a tool call over HTTP", tool_calls.measure),
     "size": ("every tool on a small board and on a large one", board_size.measure),
+    "start": ("from the start of serve to its first answered call", start_up.measure),
+    "memory": ("memory over many calls", memory.measure),
     "tokens": ("what the tools cost a model's context", tokens.measure),
+    "waits": ("many calls that wait in the server", waits.measure),
 }
 
 

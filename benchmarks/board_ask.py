@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import structlog
 import trio
 
 from benchmarks.report import Report
-from benchmarks.table import CLAIMS_PER_WORKER, LEAD, calls, new_task, open_executor, workers
+from benchmarks.table import CLAIMS_PER_WORKER, LEAD, calls, new_task, open_executor, server_log, workers
 from roundtable.board.actor import Board, open_board
 from roundtable.board.clock import system_clock
 from roundtable.rules.agents import Agent
 from roundtable.rules.commands import ClaimNext, Command
 from roundtable.store.execute import Executor
-from supervisor.log.setup import configure_logging
 
 CALLERS = (1, 8, 64, 256)
 WANTED_AT_ONE = {"create_task": 0.60, "claim_next": 0.40}
@@ -31,16 +27,9 @@ Asked = list[tuple[Agent, str, Command[object]]]
 def measure(report: Report, folder: Path, *, quick: bool) -> None:
     """Each round measures all of it, on fresh files, so that both sides of a ratio have the same weather."""
     count, rounds = (256, 2) if quick else (2_048, 5)
-    with Path(os.devnull).open("w") as nowhere:
-        # as the server logs, and its lines go nowhere
-        configure_logging("json", "info", nowhere)
-        try:
-            for tool in ("create_task", "claim_next"):
-                measured = [_round(tool, count, folder) for _ in range(rounds)]
-                _tell(report, tool, measured)
-        finally:
-            logging.getLogger().handlers.clear()
-            structlog.reset_defaults()
+    with server_log():
+        for tool in ("create_task", "claim_next"):
+            _tell(report, tool, [_round(tool, count, folder) for _ in range(rounds)])
 
 
 def _tell(report: Report, tool: str, measured: list[dict[str, float]]) -> None:
@@ -116,7 +105,7 @@ async def _call_on(board: Board, left: Iterator[tuple[Agent, str, Command[object
 def _prepared(tool: str, count: int, folder: Path) -> tuple[Executor, Asked]:
     """An open board, and the calls that are to be made of it."""
     seats = workers(-(-count // CLAIMS_PER_WORKER))
-    executor = open_executor(folder / "board.db", seats)
+    executor = open_executor(folder / "board.db", seats, Executor)
     if tool == "create_task":
         return executor, [(LEAD, tool, new_task(number)) for number in range(count)]
     clock = system_clock()

@@ -80,7 +80,7 @@ def measure(report: Report, folder: Path, *, quick: bool) -> None:
 
 
 def _opened(path: Path) -> Executor:
-    executor = open_executor(path, workers(SEATS))
+    executor = open_executor(path, workers(SEATS), Executor)
     executor.db.execute("PRAGMA synchronous = OFF")
     return executor
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
+
+import structlog
 
 from roundtable.board.clock import Clock, system_clock
 from roundtable.rules.agents import Agent, Directory, Role
@@ -11,6 +18,7 @@ from roundtable.rules.commands import Call, Command, CreateTask
 from roundtable.store.database import open_database
 from roundtable.store.execute import Executor
 from roundtable.store.unit import Limits
+from supervisor.log.setup import configure_logging
 
 LEAD = Agent("lead", Role.LEADER)
 SKILLS = ("python", "prose", "review", "sql", "translation")
@@ -39,16 +47,31 @@ def workers(count: int) -> tuple[Agent, ...]:
     )
 
 
-def open_executor(path: Path, agents: tuple[Agent, ...], clock: Clock | None = None) -> Executor:
+E = TypeVar("E", bound=Executor)
+
+
+def open_executor(path: Path, agents: tuple[Agent, ...], make: type[E]) -> E:
     """The store's executor as `serve` makes it."""
-    executor = Executor(
+    executor = make(
         open_database(path),
         Directory([LEAD, *agents]),
         Limits(CLAIMS_PER_WORKER, 0),
         lambda: secrets.token_urlsafe(12),
     )
-    executor.start((clock or system_clock())())
+    executor.start(system_clock()())
     return executor
+
+
+@contextmanager
+def server_log() -> Iterator[None]:
+    """Log as the server does, and let the lines go nowhere."""
+    with Path(os.devnull).open("w") as nowhere:
+        configure_logging("json", "info", nowhere)
+        try:
+            yield
+        finally:
+            logging.getLogger().handlers.clear()
+            structlog.reset_defaults()
 
 
 def new_task(number: int) -> CreateTask:

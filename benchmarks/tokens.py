@@ -27,7 +27,7 @@ def measure(report: Report, folder: Path, *, quick: bool) -> None:
     for role, wanted in LIST_WANTED.items():
         report.add(f"tools/list of a {role}", "tokens", [_tokens(shown_tools(role))], at_most=wanted)
     with tempfile.TemporaryDirectory(dir=folder) as own:
-        executor = open_executor(Path(own) / "board.db", workers(1))
+        executor = open_executor(Path(own) / "board.db", workers(1), Executor)
         seat = workers(1)[0]
         _ask(executor, LEAD, "create_task", new_task(0))
         parts = _cycle(executor, seat)

@@ -219,7 +219,8 @@ def waiting_for(db: sqlite3.Connection, task_id: int) -> list[int]:
     return [
         found
         for (found,) in db.execute(
-            "SELECT t.task_id FROM dependencies d JOIN tasks t ON t.task_id = d.task_id "
+            # CROSS: from the few that depend to their status, never through all that are open
+            "SELECT t.task_id FROM dependencies d CROSS JOIN tasks t ON t.task_id = d.task_id "
             "WHERE d.depends_on = ? AND t.status = 'open' ORDER BY t.task_id",
             (task_id,),
         )
