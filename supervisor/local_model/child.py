@@ -37,6 +37,8 @@ def _start(
     parameters.sampling.dry_base = 1.75
     parameters.sampling.dry_allowed_length = 4
     parameters.sampling.dry_penalty_last_n = context_tokens
+    # Nor does it know when it is done: its first paragraph is its answer.
+    parameters.antiprompt = ["\n"]
     # Only the API: no page, no look into other callers' prompts, no website as a caller.
     parameters.ui = False
     parameters.endpoint_slots = False
