@@ -14,6 +14,7 @@ import trio
 
 from roundtable.cli.board_call import Call
 from roundtable.cli.demo_story import PlannedTask
+from roundtable.cli.event_words import describe
 from roundtable.rules.change import Event
 from roundtable.rules.limits import PAGE_ROWS_MAX
 from roundtable.rules.model import Attention, Kind, Status, Verdict
@@ -22,6 +23,10 @@ from supervisor.rules.text import in_one_line
 POLL_SECONDS: Final = 0.5
 HELP_REQUESTS_MAX: Final = 3
 """For one task. A model that fails more often than that will not manage."""
+TOLD: Final = frozenset(
+    {Event.CREATED, Event.CLAIMED, Event.SUBMITTED, Event.RELEASED, Event.REVIEWED, Event.MESSAGE_POSTED}
+)
+"""The steps of the story; other events say the same once more."""
 ENCOURAGEMENT: Final = "Please try once more. One short sentence is enough."
 
 
@@ -96,8 +101,8 @@ class _Leader:
         for event in reversed(history["events"]):
             if event["event_id"] > self.last_event:
                 self.last_event = event["event_id"]
-                if line := _describe(event):
-                    self.show.say(line)
+                if event["event"] in TOLD:
+                    self.show.say(describe(event))
         ours = sorted(
             (row for row in rows if row["task_id"] in self.planned), key=lambda row: int(row["task_id"])
         )
@@ -150,24 +155,3 @@ class _Leader:
                 review["result"] for review in whole["reviews"] if review["verdict"] == Verdict.REJECT
             ),
         )
-
-
-def _describe(event: Mapping[str, Any]) -> str:
-    """What happened, in one line, or nothing where another event says the same."""
-    task, agent, changes = f"task {event.get('task_id')}", event["agent"], event["changes"]
-    match event["event"]:
-        case Event.CREATED:
-            return f"{agent} puts {task} on the board: {in_one_line(str(changes['title'][1]))}"
-        case Event.CLAIMED:
-            return f"{agent} claims {task}"
-        case Event.SUBMITTED:
-            return f"{agent} submits {task}"
-        case Event.RELEASED:
-            return f"{agent} gives {task} back"
-        case Event.REVIEWED:
-            verdict = "accepts" if changes["status"][1] == Status.DONE else "sends back"
-            return f"{agent} {verdict} {task}"
-        case Event.MESSAGE_POSTED:
-            return f"{agent} writes a message on {task}"
-        case _:
-            return ""

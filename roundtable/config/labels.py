@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from typing import Final
 
 from roundtable.config.limits import (
     MAX_AGENTS,
     MAX_DIRECTORY_BYTES,
-    MAX_NAME_CHARS,
-    MAX_SKILL_CHARS,
     MAX_SKILLS,
 )
-from roundtable.rules.agents import Agent
-
-RESERVED_NAME: Final = "board"
-"""Who the history names when the board itself did something."""
+from roundtable.rules.agents import BOARD_NAME, Agent
+from roundtable.rules.limits import NAME_CHARS
 
 
 def name_problem(name: object) -> str | None:
     """What a name must be, if this is none."""
-    if not isinstance(name, str) or not _is_label(name, MAX_NAME_CHARS):
-        return f"name must be 1 to {MAX_NAME_CHARS} printable characters without spaces at its ends"
-    if name.casefold() == RESERVED_NAME:
-        return f"the name {RESERVED_NAME} is taken: the history calls the board itself by it"
+    if not isinstance(name, str) or not _is_label(name, NAME_CHARS):
+        return f"name must be 1 to {NAME_CHARS} printable characters without spaces at its ends"
+    if name.casefold() == BOARD_NAME:
+        return f"the name {BOARD_NAME} is taken: the history calls the board itself by it"
     return None
 
 
@@ -33,9 +28,9 @@ def skills_problems(skills: Sequence[object]) -> list[str]:
     if len(skills) > MAX_SKILLS:
         return [f"has {len(skills)} skills; at most {MAX_SKILLS} are allowed"]
     problems = [
-        f"skill {number} must be 1 to {MAX_SKILL_CHARS} printable characters without spaces at its ends"
+        f"skill {number} must be 1 to {NAME_CHARS} printable characters without spaces at its ends"
         for number, skill in enumerate(skills, start=1)
-        if not isinstance(skill, str) or not _is_label(skill, MAX_SKILL_CHARS)
+        if not isinstance(skill, str) or not _is_label(skill, NAME_CHARS)
     ]
     if not problems and len(set(skills)) != len(skills):
         problems.append("has the same skill twice")

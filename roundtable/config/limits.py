@@ -14,9 +14,7 @@ MAX_DIRECTORY_BYTES: Final = 48 * 1024
 """Names, roles and skills of all agents as JSON. A list of the agents is one reply of at most 64 KiB, and each
 agent's row also says when it was last seen and what it holds."""
 
-MAX_NAME_CHARS: Final = 100
 MAX_SKILLS: Final = 20
-MAX_SKILL_CHARS: Final = 100
 
 MIN_TOKEN_CHARS: Final = 24
 """A shorter one could be guessed."""

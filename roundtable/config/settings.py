@@ -13,7 +13,14 @@ from typing import Any, Final, Literal, TypeAlias
 from roundtable.config import limits, values
 from roundtable.config.environment import read_environment
 from roundtable.config.errors import ConfigError, shown
-from roundtable.rules.limits import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
+from roundtable.rules.limits import (
+    CALLS_PER_MINUTE,
+    CLAIMS_PER_WORKER,
+    LEASE_SECONDS_DEFAULT,
+    LEASE_SECONDS_MAX,
+    LEASE_SECONDS_MIN,
+    WAITS_PER_TOKEN,
+)
 
 PREFIX: Final = "ROUNDTABLE_"
 
@@ -48,11 +55,11 @@ class Settings:
     tls_key: Path | None = None
     unknown_connections: int = 256
     max_connections: int = 1024
-    rate_limit_per_minute: int = 60
+    rate_limit_per_minute: int = CALLS_PER_MINUTE
     """0 means no limit."""
-    claims_per_worker: int = 5
-    lease_seconds: int = 1_800
-    waits_per_token: int = 4
+    claims_per_worker: int = CLAIMS_PER_WORKER
+    lease_seconds: int = LEASE_SECONDS_DEFAULT
+    waits_per_token: int = WAITS_PER_TOKEN
     warnings: tuple[str, ...] = ()
 
 

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+BOARD_NAME = "board"
+"""Who acts in the history when the board itself does something. No agent has this name."""
+
 
 class Role(StrEnum):
     LEADER = "leader"

@@ -58,6 +58,8 @@ COOLDOWN_SECONDS_MAX: Final = 86_400
 
 PAGE_ROWS_DEFAULT: Final = 50
 PAGE_ROWS_MAX: Final = 100
+BODY_BYTES: Final = 1024 * 1024
+"""The longest request. Every field at its own limit fits several times over."""
 REPLY_BYTES: Final = 64 * 1024
 """One reply, UTF-8, one copy. Agent apps refuse much larger ones."""
 PAGE_BYTES: Final = REPLY_BYTES - 4 * 1024

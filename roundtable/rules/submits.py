@@ -26,12 +26,12 @@ def named_claim(command: SubmitResult, task: Task, caller: Agent, last_own: Clai
     return last_own.claim_id if last_own else None
 
 
-def is_repeat(command: SubmitResult, claimed: Claim | None, brought: str | None) -> bool:
+def is_repeat(command: SubmitResult, brought: str | None) -> bool:
     """Whether this very text was submitted by this claim before: a repeat after a lost answer.
 
-    `claimed` is the caller's claim that the submit speaks of, `brought` the text that it brought, if it did.
+    `brought` is the text that the claim which the submit speaks of was submitted with, if it was.
     """
-    return claimed is not None and brought is not None and brought == command.result
+    return brought == command.result
 
 
 def submit(

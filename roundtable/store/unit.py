@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from roundtable.rules.agents import Agent, Directory, Role
+from roundtable.rules.agents import BOARD_NAME, Agent, Directory, Role
 from roundtable.rules.change import Event
 from roundtable.rules.limits import LEASE_SECONDS_DEFAULT, LIVE_SECONDS, WAITS_PER_TOKEN
 from roundtable.rules.model import Now
@@ -87,8 +87,8 @@ class Presence:
         return self._seen[name]
 
 
-BOARD = Agent("board", Role.WORKER)
-"""The board itself, where it acts on its own. No agent can have this name."""
+BOARD = Agent(BOARD_NAME, Role.WORKER)
+"""The board itself, where it acts on its own."""
 
 
 @dataclass(frozen=True, slots=True)

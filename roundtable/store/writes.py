@@ -121,7 +121,7 @@ def submit_result(unit: Unit, command: commands.SubmitResult) -> replies.Written
     own = claims.last_of(unit.db, task.task_id, unit.caller.name)
     claim_id = submits.named_claim(command, task, unit.caller, own)
     meant = claims.named(unit.db, task.task_id, unit.caller.name, claim_id) if claim_id else None
-    if submits.is_repeat(command, meant, _brought(unit, task, meant)):
+    if submits.is_repeat(command, _brought(unit, task, meant)):
         return {"task_id": task.task_id, "status": task.status.value}
     change = submits.submit(
         task, unit.caller, command, claims.last(unit.db, task.task_id), unit.now, ever_held=own is not None

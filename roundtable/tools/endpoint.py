@@ -34,6 +34,7 @@ from roundtable.board.waiting import WaitingRoom
 from roundtable.rules.agents import Agent
 from roundtable.rules.commands import ClaimNext, Command, RecordRefusal, WaitForUpdates
 from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, echo, invalid
+from roundtable.rules.limits import BODY_BYTES
 from roundtable.rules.model import Now
 from roundtable.rules.roles import refuse_role
 from roundtable.tools import lists, resources
@@ -58,8 +59,6 @@ _RATED: Final = (_CALL, resources.READ)
 _WAITING: Final = ("claim_next", "wait_for_updates")
 _ANSWER: Final = "roundtable.answer"
 """Where a request's scope keeps what its answer carries."""
-
-BODY_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAX_BODY_BYTES = 1024 * 1024
-"""The longest request body. Every field at its own limit fits several times over."""
+from roundtable.rules.limits import BODY_BYTES, CALLS_PER_MINUTE
 
 MAX_HEAD_BYTES = 16 * 1024
 """The longest request line with headers. Without it one connection could fill the memory."""
@@ -71,9 +70,6 @@ ADDRESS_SHARE = 4
 SPARE_FILES = 128
 """Open files for everything but connections: database, listeners, threads' wake-up pipes, the pool."""
 
-ECHO_CHARS = 100
-"""How much of what a client sent may stand in an answer to it."""
-
 
 @dataclass(frozen=True, slots=True)
 class WebLimits:
@@ -85,10 +81,10 @@ class WebLimits:
 
     unknown_connections: int = 256
     max_connections: int = 1024
-    rate_limit_per_minute: int = 60
+    rate_limit_per_minute: int = CALLS_PER_MINUTE
     failed_attempts_per_minute: int = FAILED_ATTEMPTS_PER_MINUTE
     allowed_hosts: tuple[str, ...] = ()
-    max_body_bytes: int = MAX_BODY_BYTES
+    max_body_bytes: int = BODY_BYTES
     request_seconds: float = REQUEST_SECONDS
     unknown_idle_seconds: float = UNKNOWN_IDLE_SECONDS
     trusted_idle_seconds: float = TRUSTED_IDLE_SECONDS

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from roundtable.rules.limits import ECHO_CHARS
 from roundtable.web.asgi import Send
-from roundtable.web.limits import ECHO_CHARS, MAX_HEAD_BYTES
+from roundtable.web.limits import MAX_HEAD_BYTES
 
 Header = tuple[bytes, bytes]
 

@@ -17,7 +17,6 @@ from roundtable.rules.errors import Code
 from roundtable.rules.lifecycle import TRANSITIONS, Action
 from roundtable.rules.model import Status
 from roundtable.tools.catalogue import TOOLS
-from roundtable.web.limits import MAX_BODY_BYTES
 from supervisor.config.roster import Worker
 from supervisor.rules.failures import FailureClass
 from supervisor.rules.policy import CONSEQUENCES
@@ -67,7 +66,7 @@ def test_the_limits_are_those_of_the_rules() -> None:
         "cooldown_seconds": f"0 to {limits.COOLDOWN_SECONDS_MAX:,}",
         "wait_seconds": f"0 to {limits.WAIT_SECONDS_MAX}",
         "page limit": f"1 to {limits.PAGE_ROWS_MAX}",
-        "HTTP body": f"{MAX_BODY_BYTES // 1024**2} MiB",
+        "HTTP body": f"{limits.BODY_BYTES // 1024**2} MiB",
         "reply": f"{limits.REPLY_BYTES // 1024} KiB",
     }
 

@@ -8,7 +8,7 @@ from board_pieces import ANN, BOB, LEAD, NOW, a_task, refusal_of
 from roundtable.rules import claims, submits
 from roundtable.rules.commands import ReleaseTask, SubmitResult
 from roundtable.rules.errors import Code
-from roundtable.rules.model import Attention, Claim, ClaimEnd, Status
+from roundtable.rules.model import Attention, ClaimEnd, Status
 
 
 @pytest.mark.spec("TOOL-16", "TASK-5", "TASK-6")
@@ -144,8 +144,6 @@ def test_a_result_in_which_nothing_can_be_seen_is_refused(text: str) -> None:
 
 @pytest.mark.spec("CLAIM-3")
 def test_the_same_text_from_the_same_claim_is_known_as_a_repeat_and_another_is_not() -> None:
-    claim = Claim("c1", 7, "ann", 1, 0, 0, ClaimEnd.SUBMITTED, superseded=False)
-    assert submits.is_repeat(SubmitResult(7, "text"), claim, "text")
-    assert not submits.is_repeat(SubmitResult(7, "another"), claim, "text")
-    assert not submits.is_repeat(SubmitResult(7, "text"), claim, None)
-    assert not submits.is_repeat(SubmitResult(7, "text"), None, None)
+    assert submits.is_repeat(SubmitResult(7, "text"), "text")
+    assert not submits.is_repeat(SubmitResult(7, "another"), "text")
+    assert not submits.is_repeat(SubmitResult(7, "text"), None)
