@@ -20,7 +20,7 @@ from supervisor.memory.clock import DayClock
 from supervisor.memory.ledger import Ledger, open_ledger
 from supervisor.memory.record import State, WorkerRecord
 from supervisor.model.client import open_model
-from supervisor.model.endpoint import Endpoints
+from supervisor.model.endpoint import Endpoint, Endpoints
 from supervisor.nursery.stop import Stop
 from supervisor.nursery.supervision import supervise
 from supervisor.rules.limits import RELEASE_SECONDS
@@ -117,14 +117,15 @@ class Pool:
         self._all_ended = trio.Event()
 
     def status(self) -> PoolStatus:
-        """Of every worker of the roster, and of those removed from it that still have a task in hand."""
+        """Of every worker of the roster, of those removed from it that still have a task in hand, and of their endpoints."""
         workers = tuple(
             worker_status(post.context, state=post.context.record.state, is_draining=post.is_leaving)
             for post in self._posts.values()
         )
-        endpoints = tuple(
-            endpoint_status(endpoint, self._clock) for endpoint in self._endpoints.all() if endpoint.workers
-        )
+        users: dict[Endpoint, list[str]] = {}
+        for name, post in self._posts.items():
+            users.setdefault(post.context.endpoint, []).append(name)
+        endpoints = tuple(endpoint_status(endpoint, names, self._clock) for endpoint, names in users.items())
         return PoolStatus(self._clock.text(trio.current_time()), workers, endpoints)
 
     async def wait_ended(self) -> None:

@@ -11,14 +11,18 @@ from rich.text import Text
 
 from roundtable.cli.event_words import clock_time, describe
 from roundtable.cli.status_words import (
+    answer_of,
     board_lines,
     calls_of,
     duration,
+    failure_of,
     heading,
     health_of,
+    models_of,
     seconds_between,
     state_of,
     tokens_of,
+    users_of,
 )
 from roundtable.rules.model import Status
 from roundtable.rules.replies import EventRow, Row
@@ -46,7 +50,7 @@ _STATE_STYLES: Final = {
     "board_away": "red",
     "restarting": "red",
 }
-_HEALTH_STYLES: Final = {"well": "green", "cooling_down": "magenta", "in_doubt": "yellow"}
+_HEALTH_STYLES: Final = {"well": "green", "cooling_down": "magenta", "failing": "red"}
 
 _OTHER_ROWS: Final = 14
 """Lines of the screen that headings and frames take."""
@@ -121,21 +125,21 @@ def draw_workers(workers: Sequence[Values], now: str) -> Table:
             Text(state_of(worker, now), style=_STATE_STYLES.get(worker["state"], "")),
             calls_of(worker),
             tokens_of(worker),
-            Text(in_one_line(worker["model"])),
+            Text(models_of(worker)),
             str(worker["restarts"]),
         )
     return table
 
 
 def draw_endpoints(endpoints: Sequence[Values], now: str) -> Table:
-    table = _table("Endpoints", "address", "health", "workers", "last answer")
+    table = _table("Endpoints", "address", "health", "last answer", "last failure", "used by")
     for endpoint in endpoints:
-        answered = endpoint.get("last_answer_at")
         table.add_row(
             Text(in_one_line(endpoint["base_url"])),
             Text(health_of(endpoint, now), style=_HEALTH_STYLES.get(endpoint["health"], "")),
-            str(endpoint["workers"]),
-            "none yet" if answered is None else f"{duration(seconds_between(answered, now))} ago",
+            answer_of(endpoint, now),
+            failure_of(endpoint, now),
+            Text(users_of(endpoint)),
         )
     return table
 

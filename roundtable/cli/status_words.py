@@ -28,10 +28,11 @@ _TIMED_STATES: Final = {
 _CAPS: Final = {"hourly_cap": "at its cap of calls an hour", "daily_cap": "at its cap of tokens a day"}
 _HEALTH: Final = {
     "well": "well",
-    "unknown": "not called yet",
+    "unknown": "not called since the start",
     "cooling_down": "cooling down",
-    "in_doubt": "in doubt",
+    "failing": "failing",
 }
+_USERS_NAMED: Final = 3
 
 
 def duration(seconds: float) -> str:
@@ -89,14 +90,50 @@ def tokens_of(worker: Values) -> str:
     return words
 
 
+def models_of(worker: Values) -> str:
+    """In the order in which they are asked."""
+    unusable = set(worker["unusable_models"])
+    return ", else ".join(
+        f"{in_one_line(name)} (not known there)" if name in unusable else in_one_line(name)
+        for name in (worker["model"], *worker["fallback_models"])
+    )
+
+
 def health_of(endpoint: Values, now: str) -> str:
     health = str(endpoint["health"])
     words = _HEALTH.get(health, in_one_line(health))
-    if endpoint.get("until") is not None:
+    if health == "cooling_down":
         words += f", {duration(seconds_between(now, endpoint['until']))} left"
-    if health in {"cooling_down", "in_doubt"} and endpoint.get("last_failure"):
-        words += f" ({in_one_line(str(endpoint['last_failure']))})"
+    elif health == "failing":
+        words += f" for {duration(seconds_between(endpoint['failing_since'], now))}"
+    elif health == "unknown" and endpoint["last_call_at"] is not None:
+        words = f"called {_ago(endpoint['last_call_at'], now)}, nothing back yet"
     return words
+
+
+def answer_of(endpoint: Values, now: str) -> str:
+    """When the last one came."""
+    answered = endpoint["last_answer_at"]
+    return "none" if answered is None else _ago(answered, now)
+
+
+def failure_of(endpoint: Values, now: str) -> str:
+    """Of which class the last one was, and when."""
+    kind = endpoint["last_failure"]
+    return "none" if kind is None else f"{in_one_line(kind)}, {_ago(endpoint['last_failure_at'], now)}"
+
+
+def users_of(endpoint: Values) -> str:
+    """The workers by name, as far as there is room."""
+    names = [in_one_line(name) for name in endpoint["workers"]]
+    if len(names) <= _USERS_NAMED:
+        return ", ".join(names)
+    named = names[: _USERS_NAMED - 1]
+    return f"{', '.join(named)} and {len(names) - len(named)} more"
+
+
+def _ago(moment: str, now: str) -> str:
+    return f"{duration(seconds_between(moment, now))} ago"
 
 
 def is_notable(worker: Values) -> bool:

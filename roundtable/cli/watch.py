@@ -31,7 +31,7 @@ from roundtable.cli.running import Signals, run
 from roundtable.cli.settings import advise, read_settings
 from roundtable.cli.status import ask, why_not
 from roundtable.cli.status_view import as_text, draw_status, draw_watch
-from roundtable.cli.status_words import health_of, is_notable, state_of
+from roundtable.cli.status_words import failure_of, health_of, is_notable, state_of
 from roundtable.rules.replies import EventRow, Row
 from roundtable.store.errors import StoreError
 from roundtable.store.overview import events_after, newest_event_id, read_columns
@@ -203,9 +203,12 @@ class Lines:
             state = (worker["state"], worker["until"], worker["reason"]) if is_notable(worker) else None
             self._tell(f"worker {worker['name']}", state, state_of(worker, now), now)
         for endpoint in pool["endpoints"]:
-            health = (endpoint["health"], endpoint["until"])
+            health = (endpoint["health"], endpoint["until"], endpoint["last_failure"])
             trouble = None if endpoint["health"] in {"well", "unknown"} else health
-            self._tell(f"endpoint {endpoint['base_url']}", trouble, health_of(endpoint, now), now)
+            words = health_of(endpoint, now)
+            if trouble is not None:
+                words += f" ({failure_of(endpoint, now)})"
+            self._tell(f"endpoint {endpoint['base_url']}", trouble, words, now)
 
     def _tell(self, who: str, state: object, words: str, now: str) -> None:
         """If it is other than before: what is as usual is told only after something that was not."""

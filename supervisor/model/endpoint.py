@@ -23,8 +23,13 @@ class Endpoint:
         self.troubles = 0
         """Cool-downs since the last answer."""
         self.free_at = float("-inf")
-        self.last_failure: FailureClass | None = None
+        self.last_call_at: float | None = None
         self.last_answer_at: float | None = None
+        self.last_failure: FailureClass | None = None
+        """Of the last call that failed, whether that was the endpoint's fault or not."""
+        self.last_failure_at: float | None = None
+        self.failing_since: float | None = None
+        """The first failure after the last answer."""
         self._cooled_at = float("-inf")
         self._spread_seconds = 0.0
         self._resume: dict[str, float] = {}
@@ -44,7 +49,6 @@ class Endpoint:
         wait = endpoint_wait_seconds(
             kind, retry_after_seconds=retry_after_seconds, troubles=self.troubles, jitter=jitter
         )
-        self.last_failure = kind
         self._cooled_at = now
         if now + wait > self.free_at:
             self.free_at = now + wait
@@ -53,9 +57,20 @@ class Endpoint:
         for scope in self._waits:
             scope.cancel()
 
+    def note_call(self) -> None:
+        """A call begins."""
+        self.last_call_at = trio.current_time()
+
+    def note_failure(self, kind: FailureClass) -> None:
+        """A call failed. Where the endpoint works all the same, `note_answer` comes next."""
+        self.last_failure, self.last_failure_at = kind, trio.current_time()
+        if self.failing_since is None:
+            self.failing_since = self.last_failure_at
+
     def note_answer(self) -> None:
         """It works. What the others still wait is a few seconds, which keeps them from coming all at once."""
         self.troubles = 0
+        self.failing_since = None
         self.last_answer_at = trio.current_time()
 
     def free_for(self, worker: str, jitter: Callable[[], float]) -> float:

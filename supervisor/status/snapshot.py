@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from supervisor.config.roster import Worker
 from supervisor.memory.clock import DayClock
 from supervisor.memory.record import State
 from supervisor.model.endpoint import Endpoint
@@ -27,12 +29,16 @@ class WorkerStatus:
     """Times are RFC 3339 in UTC.
 
     `state` is a word of record.State; `until` stands with those that end by themselves; `reason` says more where there is
-    more: the cap, why the board is thought away, why the worker is parked. Tokens and cost are of the last 24 hours.
+    more: the cap, why the board is thought away, why the worker is parked. Tokens and cost are of the last 24 hours; without
+    a price in the roster there is no cost. `unusable_models` are those that the endpoint does not know.
     """
 
     name: str
     model: str
+    fallback_models: tuple[str, ...]
+    unusable_models: tuple[str, ...]
     base_url: str
+    concurrency: int
     state: str
     tasks: tuple[TaskStatus, ...]
     until: str | None
@@ -42,9 +48,10 @@ class WorkerStatus:
     tokens_last_day: int
     max_tokens_per_day: int | None
     tokens_are_estimated: bool
+    price_input: float | None
+    price_output: float | None
     cost_last_day: float | None
     restarts: int
-    unusable_models: tuple[str, ...]
 
     @property
     def held(self) -> tuple[int, ...]:
@@ -57,15 +64,23 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True)
 class EndpointStatus:
-    """`health`: `unknown` until something was heard of it, `well`, `cooling_down` until a time, then `in_doubt`."""
+    """An endpoint and the names of the workers that use it, parked ones too.
+
+    `health`: `unknown` while nothing has come back from it, `well`, `cooling_down` until a time, or else `failing`, which is
+    since the first failure after the last answer. The last failure stays when an answer has come since. `troubles` are
+    cool-downs since the last answer.
+    """
 
     base_url: str
-    workers: int
+    workers: tuple[str, ...]
     health: str
     until: str | None
-    last_failure: str | None
-    troubles: int
+    failing_since: str | None
+    last_call_at: str | None
     last_answer_at: str | None
+    last_failure: str | None
+    last_failure_at: str | None
+    troubles: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,37 +125,52 @@ def worker_status(context: WorkerContext, *, state: State, is_draining: bool) ->
     return WorkerStatus(
         name=worker.name,
         model=worker.model,
+        fallback_models=worker.fallback_models,
+        unusable_models=tuple(sorted(record.unusable)),
         base_url=worker.base_url,
+        concurrency=worker.concurrency,
         state=state.value,
         tasks=tasks,
-        until=None if until is None else clock.text(until),
+        until=_text(clock, until),
         reason=None if reason is None else str(reason),
         calls_last_hour=spent.calls,
         max_calls_per_hour=worker.max_calls_per_hour,
         tokens_last_day=spent.tokens,
         max_tokens_per_day=worker.max_tokens_per_day,
         tokens_are_estimated=spent.is_estimated,
-        cost_last_day=spent.cost,
+        price_input=worker.price_input,
+        price_output=worker.price_output,
+        cost_last_day=0.0 if spent.cost is None and _has_price(worker) else spent.cost,
         restarts=record.restart_count,
-        unusable_models=tuple(sorted(record.unusable)),
     )
 
 
-def endpoint_status(endpoint: Endpoint, clock: DayClock) -> EndpointStatus:
+def endpoint_status(endpoint: Endpoint, workers: Iterable[str], clock: DayClock) -> EndpointStatus:
     if endpoint.is_cooling:
         health = "cooling_down"
-    elif endpoint.troubles:
-        health = "in_doubt"
+    elif endpoint.failing_since is not None:
+        health = "failing"
     elif endpoint.last_answer_at is not None:
         health = "well"
     else:
         health = "unknown"
     return EndpointStatus(
         base_url=endpoint.base_url,
-        workers=endpoint.workers,
+        workers=tuple(workers),
         health=health,
-        until=clock.text(endpoint.free_at) if endpoint.is_cooling else None,
+        until=_text(clock, endpoint.free_at if endpoint.is_cooling else None),
+        failing_since=_text(clock, endpoint.failing_since),
+        last_call_at=_text(clock, endpoint.last_call_at),
+        last_answer_at=_text(clock, endpoint.last_answer_at),
         last_failure=None if endpoint.last_failure is None else endpoint.last_failure.value,
+        last_failure_at=_text(clock, endpoint.last_failure_at),
         troubles=endpoint.troubles,
-        last_answer_at=None if endpoint.last_answer_at is None else clock.text(endpoint.last_answer_at),
     )
+
+
+def _has_price(worker: Worker) -> bool:
+    return worker.price_input is not None or worker.price_output is not None
+
+
+def _text(clock: DayClock, moment: float | None) -> str | None:
+    return None if moment is None else clock.text(moment)

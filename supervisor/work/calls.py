@@ -129,6 +129,7 @@ class ModelCalls:
                     failure=error.kind,
                     detail=error.detail,
                 )
+                self._context.endpoint.note_failure(error.kind)
                 if error.kind in _FROM_A_WORKING_ENDPOINT:
                     self._context.endpoint.note_answer()
                 if error.kind is FailureClass.CONFIG:
@@ -176,6 +177,7 @@ class ModelCalls:
     ) -> str:
         context, worker = self._context, self._context.worker
         call_id = context.ledger.begin_call(worker.name, name, self._reserve(messages), context.clock.now())
+        context.endpoint.note_call()
         started = attempt.last_asked_at = trio.current_time()
         outcome, usage = "dropped", estimate_usage(messages)
         try:

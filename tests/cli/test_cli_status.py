@@ -122,7 +122,7 @@ async def test_status_shows_the_board_and_each_worker_waiting_working_cooling_do
     health = {
         endpoint["base_url"].split("/")[3]: endpoint["health"] for endpoint in found["pool"]["endpoints"]
     }
-    assert health["busy"] == "cooling_down"
+    assert health == {"slow": "unknown", "busy": "cooling_down", "locked": "failing"}
     assert board["trouble"] is None
     assert board["connections"]["trusted"] >= 2  # those that are not parked
     assert re.fullmatch("[0-9a-f]{64}", board["audit_head"]["sha256"])
@@ -131,7 +131,9 @@ async def test_status_shows_the_board_and_each_worker_waiting_working_cooling_do
         r"slow +working on task 1 for \d+ s +1 of 10",
         r"cool +cooling down, \d+ min \d+ s left",
         "lost +parked: auth",
-        r"cooling down, \d+ min \d+ s left \(rate_limited\)",
+        r"/busy/v1 +cooling down, \d+ min \d+ s left +none +rate_limited, \d+ s ago +cool",
+        r"/locked/v1 +failing for \d+ s +none +auth, \d+ s ago +lost",
+        r"/slow/v1 +called \d+ s ago, nothing back yet +none +none +slow",
         "Tasks: 2 open, 1 claimed",
         "Zephyr  title",
     ):

@@ -6,7 +6,16 @@ import pytest
 
 from roundtable.cli.event_words import describe
 from roundtable.cli.status_view import as_text, draw_columns, draw_status, draw_watch
-from roundtable.cli.status_words import duration, health_of, state_of, tokens_of
+from roundtable.cli.status_words import (
+    answer_of,
+    duration,
+    failure_of,
+    health_of,
+    models_of,
+    state_of,
+    tokens_of,
+    users_of,
+)
 from roundtable.rules.change import Event
 from roundtable.rules.model import Status
 from supervisor.memory.record import State
@@ -20,6 +29,9 @@ def worker(state: str, *tasks: int, until: str | None = None, reason: str | None
     return {
         "name": "poet",
         "model": "m",
+        "fallback_models": [],
+        "unusable_models": [],
+        "concurrency": 1,
         "base_url": "http://127.0.0.1:1/v1",
         "state": state,
         "tasks": [{"task_id": task_id, "since": NINETY_SECONDS_AGO} for task_id in tasks],
@@ -30,6 +42,8 @@ def worker(state: str, *tasks: int, until: str | None = None, reason: str | None
         "tokens_last_day": 12_000,
         "max_tokens_per_day": None,
         "tokens_are_estimated": False,
+        "price_input": None,
+        "price_output": None,
         "cost_last_day": None,
         "restarts": 0,
         **more,
@@ -39,11 +53,15 @@ def worker(state: str, *tasks: int, until: str | None = None, reason: str | None
 def endpoint(health: str, **more) -> dict:
     return {
         "base_url": "http://127.0.0.1:1/v1",
-        "workers": 2,
+        "workers": ["poet", "novelist"],
         "health": health,
         "until": None,
-        "last_failure": None,
+        "failing_since": None,
+        "last_call_at": None,
         "last_answer_at": None,
+        "last_failure": None,
+        "last_failure_at": None,
+        "troubles": 0,
         **more,
     }
 
@@ -136,17 +154,47 @@ def test_tokens_are_shown_against_their_cap_with_what_is_estimated_and_what_they
 @pytest.mark.parametrize(
     ("shown", "words"),
     [
-        (endpoint("unknown"), "not called yet"),
+        (endpoint("unknown"), "not called since the start"),
+        (endpoint("unknown", last_call_at=NINETY_SECONDS_AGO), "called 1 min 30 s ago, nothing back yet"),
         (endpoint("well", last_failure="network"), "well"),
-        (
-            endpoint("cooling_down", until=IN_41_SECONDS, last_failure="rate_limited"),
-            "cooling down, 41 s left (rate_limited)",
-        ),
-        (endpoint("in_doubt", last_failure="network"), "in doubt (network)"),
+        (endpoint("cooling_down", until=IN_41_SECONDS), "cooling down, 41 s left"),
+        (endpoint("failing", failing_since=NINETY_SECONDS_AGO), "failing for 1 min 30 s"),
     ],
 )
 def test_the_health_of_an_endpoint(shown, words):
     assert health_of(shown, NOW) == words
+
+
+def test_the_last_answer_and_the_last_failure_of_an_endpoint_are_said_with_how_long_ago():
+    heard = endpoint(
+        "well", last_answer_at=NOW, last_failure="rate_limited", last_failure_at=NINETY_SECONDS_AGO
+    )
+    assert (answer_of(heard, NOW), failure_of(heard, NOW)) == ("0 s ago", "rate_limited, 1 min 30 s ago")
+    assert (answer_of(endpoint("unknown"), NOW), failure_of(endpoint("unknown"), NOW)) == ("none", "none")
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["poet"], "poet"),
+        (["a\x1b", "b", "c"], "a, b, c"),
+        (["a", "b", "c", "d"], "a, b and 2 more"),
+    ],
+)
+def test_the_workers_of_an_endpoint_are_named_as_far_as_there_is_room(names, words):
+    assert users_of(endpoint("well", workers=names)) == words
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "m"),
+        ({"fallback_models": ["n", "o"]}, "m, else n, else o"),
+        ({"fallback_models": ["n"], "unusable_models": ["m"]}, "m (not known there), else n"),
+    ],
+)
+def test_the_models_of_a_worker_are_named_in_the_order_in_which_they_are_asked(fields, words):
+    assert models_of(worker("waiting", **fields)) == words
 
 
 def test_titles_and_names_are_shown_as_they_are_and_nothing_in_them_is_obeyed():

@@ -18,6 +18,8 @@ from supervisor.config.roster import Roster, Worker
 from supervisor.memory.clock import DayClock
 from supervisor.model.usage import Usage
 from supervisor.pool import Pool, Setup, open_pool
+from supervisor.rules.failures import FailureClass
+from supervisor.rules.policy import CONSEQUENCES, Move
 
 URL = "http://127.0.0.1:1/v1"
 NOON = 1_796_040_000.0
@@ -69,6 +71,8 @@ async def test_a_worker_that_waits_and_one_that_works(autojump_clock):
         assert (status.calls_last_hour, status.max_calls_per_hour) == (1, 1_000)
         assert status.max_tokens_per_day == 9_000
         assert status.tokens_are_estimated
+        (endpoint,) = pool.status().endpoints
+        assert (endpoint.health, endpoint.last_call_at) == ("unknown", "2026-11-30T12:00:01.000Z")
         await trio.sleep(200)
         status = seen(pool, "a")
         assert (status.state, status.tasks) == ("waiting", ())
@@ -87,10 +91,83 @@ async def test_a_cool_down_shows_at_the_worker_and_at_the_endpoint(autojump_cloc
         assert (status.state, status.until) == ("cooling_down", "2026-11-30T12:05:00.000Z")
         (endpoint,) = pool.status().endpoints
         assert (endpoint.health, endpoint.until) == ("cooling_down", "2026-11-30T12:05:00.000Z")
-        assert (endpoint.base_url, endpoint.workers, endpoint.troubles) == (URL, 1, 1)
-        assert endpoint.last_failure == "rate_limited"
+        assert (endpoint.base_url, endpoint.workers, endpoint.troubles) == (URL, ("a",), 1)
+        assert (endpoint.last_failure, endpoint.last_failure_at) == (
+            "rate_limited",
+            "2026-11-30T12:00:00.000Z",
+        )
         await trio.sleep(310)
-        assert pool.status().endpoints[0].health == "in_doubt"
+        endpoint = pool.status().endpoints[0]
+        assert (endpoint.health, endpoint.until) == ("failing", None)
+        assert endpoint.failing_since == "2026-11-30T12:00:00.000Z"
+        await trio.sleep(50)
+        endpoint = pool.status().endpoints[0]
+        assert (endpoint.health, endpoint.failing_since) == ("well", None)
+        assert (endpoint.last_failure, endpoint.last_failure_at) == (
+            "rate_limited",
+            "2026-11-30T12:00:00.000Z",
+        )
+
+
+WELL_ALL_THE_SAME = {FailureClass.CONTENT, FailureClass.CONTEXT_LENGTH}
+COOLED_DOWN = {kind for kind, consequence in CONSEQUENCES.items() if consequence.move is Move.COOL_DOWN}
+
+
+@pytest.mark.spec("POOL-26")
+@pytest.mark.parametrize("kind", list(CONSEQUENCES))
+async def test_an_endpoint_that_has_only_failed_says_how_and_since_when(autojump_clock, kind):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure(kind))
+    async with pool_of(board, {"a": model}, worker("a", cooldown_seconds=86_400)) as pool:
+        await trio.sleep(1)
+        (endpoint,) = pool.status().endpoints
+    expected = "well" if kind in WELL_ALL_THE_SAME else "cooling_down" if kind in COOLED_DOWN else "failing"
+    assert endpoint.health == expected
+    assert (endpoint.last_failure, endpoint.last_failure_at) == (kind.value, "2026-11-30T12:00:00.000Z")
+    assert (endpoint.failing_since is None) == (expected == "well")
+    assert (endpoint.last_answer_at is None) == (expected != "well")
+
+
+@pytest.mark.spec("POOL-26")
+async def test_an_endpoint_is_shown_for_as_long_as_the_roster_has_it_with_the_workers_that_use_it(
+    autojump_clock,
+):
+    board = FakeBoard(tasks=1)
+    models = {"a": ScriptedModel(failure("auth")), "b": ScriptedModel(), "c": ScriptedModel()}
+    elsewhere = "http://127.0.0.1:2/v1"
+    workers = worker("a"), worker("b", base_url=elsewhere), worker("c", base_url=elsewhere)
+    board.tasks[1].free_for.update(b=1e9, c=1e9)
+    async with pool_of(board, models, *workers) as pool:
+        await trio.sleep(1)
+        assert seen(pool, "a").state == "parked"
+        shown = {
+            endpoint.base_url: (endpoint.workers, endpoint.health) for endpoint in pool.status().endpoints
+        }
+        assert shown == {URL: (("a",), "failing"), elsewhere: (("b", "c"), "unknown")}
+        replace(pool, workers[1])
+        await trio.sleep(1)
+        (endpoint,) = pool.status().endpoints
+        assert (endpoint.base_url, endpoint.workers) == (elsewhere, ("b",))
+
+
+@pytest.mark.spec("POOL-26")
+async def test_the_models_and_prices_of_a_worker_are_shown_with_what_it_has_cost(autojump_clock):
+    board = FakeBoard()
+    model = ScriptedModel(failure("config"), "fine")
+    fields = {"fallback_models": ("n",), "price_input": 10_000.0, "price_output": 50_000.0, "concurrency": 3}
+    async with pool_of(
+        board,
+        {"a": model, "b": ScriptedModel()},
+        worker("a", **fields),
+        worker("b", base_url="http://[::1]/v1"),
+    ) as pool:
+        await trio.sleep(1)
+        assert (seen(pool, "a").cost_last_day, seen(pool, "b").cost_last_day) == (0.0, None)
+        board.add(free_for={"b": 1e9})
+        await trio.sleep(1)
+        status = seen(pool, "a")
+    assert (status.model, status.fallback_models, status.unusable_models) == ("m", ("n",), ("m",))
+    assert (status.price_input, status.price_output, status.concurrency) == (10_000.0, 50_000.0, 3)
+    assert status.cost_last_day == pytest.approx(2.0)
 
 
 @pytest.mark.spec("POOL-26")
@@ -145,7 +222,7 @@ async def test_the_snapshot_is_plain_json(autojump_clock):
         shown = json.loads(json.dumps(pool.status().as_json(), allow_nan=False))
     assert shown["time"] == "2026-11-30T12:00:01.000Z"
     assert shown["workers"][0]["tasks"] == [{"task_id": 1, "since": "2026-11-30T12:00:00.000Z"}]
-    assert shown["endpoints"][0]["workers"] == 1
+    assert shown["endpoints"][0]["workers"] == ["a"]
 
 
 def replace(pool: Pool, *workers: Worker, **secrets: object) -> None:
