@@ -96,7 +96,7 @@ class _McpBoardClient:
             ),
             earlier=tuple(Earlier(e.result, e.note or "", e.length or 0) for e in reply.earlier),
         )
-        return Claim(reply.claim_id, brief, reply.task.lease_seconds)
+        return Claim(reply.claim_id, brief, reply.task.lease_seconds, reply.task.failures)
 
     async def renew_claim(self, task_id: int, claim_id: str) -> Renewal:
         reply = await self._ask("renew_claim", {"task_id": task_id, "claim_id": claim_id}, Renewed)

@@ -28,11 +28,15 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A task taken. `lease_seconds` is the task's own, None for the board's default."""
+    """A task taken. `lease_seconds` is the task's own, None for the board's default.
+
+    `failures`: of anybody on it, since the leader last updated it; None: not told.
+    """
 
     claim_id: str
     brief: Brief
     lease_seconds: int | None = None
+    failures: int | None = None
 
     @property
     def task_id(self) -> int:

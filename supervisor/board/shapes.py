@@ -31,11 +31,12 @@ class WhoAmI(Shape):
     tasks: list[HeldTask] = []
 
 
-class TaskTexts(Shape):
+class ClaimedTask(Shape):
     title: str
     description: str | None = None
     acceptance_criteria: str | None = None
     lease_seconds: int | None = None
+    failures: int | None = None
 
 
 class DependencyResult(Shape):
@@ -52,7 +53,7 @@ class EarlierResult(Shape):
 
 
 class ClaimAnswer(Shape):
-    task: TaskTexts | None
+    task: ClaimedTask | None
     task_id: int | None = None
     claim_id: str | None = None
     dependencies: list[DependencyResult] = []

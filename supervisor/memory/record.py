@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from supervisor.rules.limits import FAILURES_REMEMBERED
 from supervisor.rules.restart import RestartHistory
 
 
@@ -38,10 +37,9 @@ class TaskInHand:
 class WorkerRecord:
     """The memory of one worker: what a crash must not reset. Moments are of Trio's clock.
 
-    Calls and tokens are in the ledger, which outlives the program too.
+    Calls, tokens and failures on tasks are in the ledger, which outlives the program too.
     """
 
-    failures: dict[int, int] = field(default_factory=dict)
     troubles: int = 0
     """Failures in a row after which this worker backed off."""
     free_at: float = float("-inf")
@@ -68,17 +66,6 @@ class WorkerRecord:
 
     def note(self, state: State, *, until: float | None = None, reason: str | None = None) -> None:
         self.state, self.until, self.reason = state, until, reason
-
-    def count_failure(self, task_id: int) -> int:
-        """This worker's failures on the task, this one included."""
-        count = self.failures.pop(task_id, 0) + 1
-        self.failures[task_id] = count
-        while len(self.failures) > FAILURES_REMEMBERED:
-            del self.failures[next(iter(self.failures))]
-        return count
-
-    def forget_failures(self, task_id: int) -> None:
-        self.failures.pop(task_id, None)
 
     def park(self, sentence: str) -> None:
         self.parked = self.parked or sentence

@@ -22,7 +22,7 @@ QUOTA_WAIT_SECONDS: Final = 60.0
 HOUR_SECONDS: Final = 3_600.0
 DAY_SECONDS: Final = 86_400.0
 LEDGER_KEPT_SECONDS: Final = 31 * DAY_SECONDS
-"""How long the pool keeps what its calls took: budgets need a day, an owner may want to look back on a month."""
+"""How long the pool keeps what its calls took, since an owner may want to look back on a month, and failures on a task."""
 
 ENDPOINT_SPREAD_PART: Final = 0.5
 ENDPOINT_SPREAD_MAX_SECONDS: Final = 30.0
@@ -58,6 +58,3 @@ RESTART_WINDOW_SECONDS: Final = 300.0
 
 RELEASE_SECONDS: Final = 2.5
 """How long a stop waits for releases after the model calls were cut: a board that hangs must not hold the stop."""
-
-FAILURES_REMEMBERED: Final = 1_000
-"""How many tasks' failures one worker remembers; the oldest go first."""

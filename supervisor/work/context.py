@@ -68,3 +68,10 @@ class WorkerContext:
         """The claim is over. May be said twice."""
         self.record.held.pop(claim_id, None)
         self.ledger.end_claim(claim_id)
+
+    def count_failure(self, claim: Claim) -> int:
+        """This worker's failures on the task, this one included. Those before the leader's last update do not count."""
+        return self.ledger.count_failure(self.name, claim.task_id, self.clock.now(), at_most=claim.failures)
+
+    def forget_failures(self, task_id: int) -> None:
+        self.ledger.forget_failures(self.name, task_id)

@@ -157,7 +157,7 @@ class TaskRun:
             await self._fail(failure)
             return
         self._context.tell_task("task_submitted", self._task_id, chars=len(answer))
-        self._context.record.forget_failures(self._task_id)
+        self._context.forget_failures(self._task_id)
         self._context.let_go(self._claim.claim_id)
         if not has_reported:
             await self._report("answered")
@@ -189,14 +189,13 @@ class TaskRun:
             record.troubles = 0
 
     async def _fail(self, failure: ModelCallError) -> None:
-        worker, record = self._context.worker, self._context.record
+        worker = self._context.worker
         consequence = CONSEQUENCES[failure.kind]
-        failures = record.count_failure(self._task_id) if consequence.counts else 0
+        failures = self._context.count_failure(self._claim) if consequence.counts else 0
         if self._attempt.calls:
             await self._report(f"no result ({failure.kind})")
         if gives_up(consequence, failures=failures, max_failures=worker.max_failures):
             await self._ask_for_help(failure.kind, failures)
-            record.forget_failures(self._task_id)
         await self._release(f"{failure.kind}: {failure.detail}", failed=consequence.counts)
 
     async def _report(self, outcome: str) -> bool:
@@ -240,6 +239,8 @@ class TaskRun:
         except (ClaimLostError, CallRefusedError) as refused:
             log.warning("help_not_requested", worker=name, task_id=self._task_id, code=refused.code)
         else:
+            # Nobody may claim the task before the leader has answered, and then the count starts anew.
+            self._context.forget_failures(self._task_id)
             log.warning("help_requested", worker=name, task_id=self._task_id, failure=kind)
 
     async def _release(self, reason: str, *, failed: bool = False) -> None:

@@ -31,6 +31,8 @@ class FakeTask:
     lease_seconds: float | None = None
     lease_until: float = 0
     expiries: int = 0
+    failures: int = 0
+    """Expiries and failed releases; a test that updates the task sets it to 0."""
     changed: bool = False
     former: set[str] = field(default_factory=set)
     """Those who have held it."""
@@ -103,6 +105,7 @@ class FakeBoard:
             if task.status == "claimed" and task.lease_until <= trio.current_time():
                 self.free(task)
                 task.expiries += 1
+                task.failures += 1
 
     def free(self, task: FakeTask) -> None:
         task.status, task.assignee, task.claim_id = "open", None, None
@@ -179,7 +182,8 @@ class FakeClient:
                     board.claim(task_id, self._name)
                     board.answered[self._name, "claim_next", key] = str(task.claim_id)
             if is_mine:
-                return Claim(str(task.claim_id), Brief(task_id, f"title {task_id}"), task.lease_seconds)
+                brief = Brief(task_id, f"title {task_id}")
+                return Claim(str(task.claim_id), brief, task.lease_seconds, task.failures)
         if given is not None:
             raise ClaimLostError("stale_claim")
         return None
@@ -214,6 +218,7 @@ class FakeClient:
         task = self._held_task(task_id, claim_id)
         task.releases.append((reason, failed, cooldown_seconds))
         if failed:
+            task.failures += 1
             task.free_for[self._name] = trio.current_time() + (cooldown_seconds or 0)
         self._board.free(task)
         await self._leave("release_task")

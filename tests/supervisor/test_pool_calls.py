@@ -55,11 +55,11 @@ async def test_only_failures_that_another_model_may_cure_fall_back(autojump_cloc
 
 
 @pytest.mark.spec("POOL-20")
-async def test_a_task_on_which_all_models_fail_has_failed_once(autojump_clock):
+async def test_a_task_on_which_all_models_fail_has_failed_once(autojump_clock, ledger):
     board, model = FakeBoard(tasks=1), ScriptedModel(failure("server"), failure("content"))
-    async with working(board, model, fallback_models=("second",)) as record:
+    async with working(board, model, ledger=ledger, fallback_models=("second",)):
         await trio.sleep(5)
-        assert record.failures == {1: 1}
+    assert ledger.failures_of("w") == {1: 1}
     assert board.tasks[1].releases == [("content: a detail", True, 900)]
 
 

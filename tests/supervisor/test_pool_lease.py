@@ -97,17 +97,17 @@ async def test_a_lease_that_the_leader_shortens_is_renewed_more_often_from_then_
 
 @pytest.mark.spec("POOL-16")
 @pytest.mark.parametrize("code", ["stale_claim", "conflict", "not_found", "forbidden"])
-async def test_the_model_call_is_dropped_at_once_when_the_claim_is_lost(autojump_clock, code: str):
+async def test_the_model_call_is_dropped_at_once_when_the_claim_is_lost(autojump_clock, ledger, code: str):
     board, call = board_of_one(), Watched(1_000)
     board.faults["renew_claim"] = [ClaimLostError(code)]
     with structlog.testing.capture_logs() as logs:
-        async with working(board, ScriptedModel(call), max_calls_per_hour=1) as record:
+        async with working(board, ScriptedModel(call), ledger=ledger, max_calls_per_hour=1) as record:
             await trio.sleep(31)
             assert record.held == {}
     assert call.dropped_at == 30
     assert board.tasks[1].releases == []
     assert [line["code"] for line in logs if line["event"] == "claim_lost"] == [code]
-    assert record.failures == {}
+    assert ledger.failures_of("w") == {}
 
 
 @pytest.mark.spec("POOL-16")
@@ -163,7 +163,9 @@ async def test_a_renewal_that_fails_is_tried_again_and_the_model_works_on(autoju
 @pytest.mark.parametrize(
     "error", [BoardAwayError("x"), BoardBusyError(7), BoardBusyError(500), hang], ids=str
 )
-async def test_the_model_call_ends_when_the_lease_has_run_out_on_the_workers_own_clock(autojump_clock, error):
+async def test_the_model_call_ends_when_the_lease_has_run_out_on_the_workers_own_clock(
+    autojump_clock, ledger, error
+):
     """Counted from when the last good renewal was sent: here at 30 s, and it took 5 s."""
     board, call = board_of_one(), Watched(10_000)
 
@@ -171,11 +173,11 @@ async def test_the_model_call_ends_when_the_lease_has_run_out_on_the_workers_own
         await trio.sleep(5)
 
     board.faults["renew_claim"] = [slowly] + [error] * 1_000
-    async with working(board, ScriptedModel(call), max_calls_per_hour=1) as record:
+    async with working(board, ScriptedModel(call), ledger=ledger, max_calls_per_hour=1) as record:
         await trio.sleep(30 + LEASE + 0.1)
         assert record.held == {}
     assert call.dropped_at == 30 + LEASE
-    assert record.failures == {}
+    assert ledger.failures_of("w") == {}
 
 
 @pytest.mark.spec("POOL-17")

@@ -167,3 +167,84 @@ def test_what_is_older_than_a_month_is_forgotten_at_the_start(tmp_path):
         pass
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT count(*) FROM calls").fetchone() == (1,)
+
+
+@pytest.mark.spec("POOL-11", "POOL-22")
+def test_failures_on_a_task_are_there_after_the_file_is_opened_again_until_they_are_forgotten(tmp_path):
+    path = tmp_path / "pool.db"
+    for expected in (1, 2, 3):
+        with open_ledger(path, NOW) as ledger:
+            assert ledger.count_failure("w", 7, NOW) == expected
+    with open_ledger(path, NOW) as ledger:
+        assert ledger.count_failure("other", 7, NOW) == 1
+        assert ledger.count_failure("w", 8, NOW) == 1
+        ledger.forget_failures("w", 7)
+    with open_ledger(path, NOW) as ledger:
+        assert (ledger.failures_of("w"), ledger.failures_of("other")) == ({8: 1}, {7: 1})
+
+
+@pytest.mark.spec("POOL-11")
+def test_more_failures_than_the_board_knows_of_are_from_before_an_update(ledger):
+    for _ in range(2):
+        ledger.count_failure("w", 7, NOW)
+    assert ledger.count_failure("w", 7, NOW, at_most=5) == 3
+    assert ledger.count_failure("w", 7, NOW, at_most=0) == 1
+    assert ledger.count_failure("w", 8, NOW, at_most=0) == 1
+
+
+@pytest.mark.spec("POOL-22")
+def test_failures_older_than_a_month_are_forgotten_while_the_pool_runs_and_at_its_start(tmp_path):
+    path = tmp_path / "pool.db"
+    month = 86_400 * 31
+    with open_ledger(path, NOW) as ledger:
+        for day in range(400):
+            ledger.count_failure("w", day, NOW + 86_400 * day)
+        assert len(ledger.failures_of("w")) == 32
+    with open_ledger(path, NOW + 86_400 * 399 + month) as ledger:
+        assert ledger.failures_of("w") == {399: 1}
+
+
+def test_a_clock_that_was_set_back_does_not_keep_failures_for_ever(tmp_path):
+    path, earlier = tmp_path / "pool.db", NOW - 86_400 * 365
+    with open_ledger(path, NOW) as ledger:
+        ledger.count_failure("w", 7, NOW)
+    with open_ledger(path, earlier):
+        pass
+    with open_ledger(path, earlier + 86_400 * 32) as ledger:
+        assert ledger.failures_of("w") == {}
+
+
+FIRST_VERSION = """
+CREATE TABLE calls (call_id INTEGER PRIMARY KEY, worker TEXT NOT NULL, model TEXT NOT NULL, started_at REAL NOT NULL,
+    input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, is_estimated INTEGER NOT NULL, outcome TEXT NOT NULL,
+    seconds REAL, cost REAL) STRICT;
+CREATE INDEX calls_of_worker ON calls (worker, started_at);
+CREATE TABLE claims (claim_id TEXT PRIMARY KEY, worker TEXT NOT NULL, task_id INTEGER NOT NULL,
+    taken_at REAL NOT NULL) STRICT;
+PRAGMA user_version = 1;
+"""
+
+
+@pytest.mark.spec("POOL-22")
+def test_a_file_of_the_first_version_keeps_what_it_holds_and_takes_what_is_new(tmp_path):
+    path = tmp_path / "pool.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(FIRST_VERSION)
+        db.execute("INSERT INTO calls VALUES (1, 'w', 'm', ?, 5, 6, 0, 'answered', 1.0, NULL)", (NOW,))
+        db.execute("INSERT INTO claims VALUES ('c1', 'w', 7, ?)", (NOW,))
+        db.commit()
+    for failures in (1, 2):
+        with open_ledger(path, NOW) as ledger:
+            assert ledger.spent("w", NOW) == Spent(1, 11, is_estimated=False, cost=None)
+            assert ledger.claims_of("w") == {"c1": 7}
+            assert ledger.count_failure("w", 7, NOW) == failures
+
+
+def test_a_file_that_cannot_take_a_step_is_left_as_it_was(tmp_path):
+    path = tmp_path / "pool.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(FIRST_VERSION + "CREATE TABLE failures (x);")
+    with pytest.raises(LedgerError, match=r"^pool\.db: cannot be opened"), open_ledger(path, NOW):
+        raise AssertionError("let in")
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)

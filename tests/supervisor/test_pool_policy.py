@@ -174,15 +174,6 @@ def test_the_sixth_restart_within_five_minutes_is_refused():
     assert after_failure(history, started_at=now, now=302.0, jitter=0.5)[1] is not None
 
 
-def test_failures_are_remembered_for_the_latest_tasks_only():
-    record = WorkerRecord()
-    for task_id in range(1, 2_001):
-        record.count_failure(task_id)
-    assert record.count_failure(2_000) == 2
-    assert record.count_failure(1) == 1
-    assert len(record.failures) == 1_000
-
-
 def test_now_is_taken_as_an_argument_and_not_from_the_clock():
     later = NOW + timedelta(seconds=10)
     assert retry_after_seconds("Sun, 29 Nov 2026 12:00:30 GMT", later) == 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
 
 import pytest
 import structlog
@@ -137,7 +138,7 @@ async def test_a_board_that_answers_empty_at_once_is_asked_again_at_the_interval
 
 
 @pytest.mark.spec("POOL-15")
-async def test_at_the_boards_limit_of_claims_the_worker_waits_for_a_slot(autojump_clock):
+async def test_at_the_boards_limit_of_claims_the_worker_waits_for_a_slot(autojump_clock, ledger):
     board, model = FakeBoard(tasks=2), ScriptedModel(taking(100))
 
     async def refuse(_: FakeBoard) -> None:
@@ -145,13 +146,13 @@ async def test_at_the_boards_limit_of_claims_the_worker_waits_for_a_slot(autojum
             raise ClaimLostError("conflict")
 
     board.faults["claim_next"] = [refuse] * 100
-    async with working(board, model, concurrency=2) as record:
+    async with working(board, model, ledger=ledger, concurrency=2) as record:
         await trio.sleep(150)
         assert model.calls == [0, 100]
         await trio.sleep(60)
     assert board.calls.count(("w", "claim_next")) < 10
     assert record.parked is None
-    assert record.failures == {}
+    assert ledger.failures_of("w") == {}
 
 
 @pytest.mark.parametrize("moment", [0.5, 3, 19.9, 20, 35])
@@ -246,16 +247,18 @@ async def test_a_failure_that_counts_releases_the_task_with_the_cool_down(autoju
 
 @pytest.mark.spec("POOL-19")
 @pytest.mark.parametrize("kind", ["rate_limited", "quota", "network"])
-async def test_a_failure_of_the_endpoint_counts_for_nothing_and_the_worker_waits(autojump_clock, kind: str):
+async def test_a_failure_of_the_endpoint_counts_for_nothing_and_the_worker_waits(
+    autojump_clock, ledger, kind: str
+):
     board, model = FakeBoard(tasks=1), ScriptedModel(failure(kind), "fine")
-    async with working(board, model) as record:
+    async with working(board, model, ledger=ledger) as record:
         await trio.sleep(1.5)
         assert board.tasks[1].releases == [(f"{kind}: a detail", False, None)]
         assert record.state == "cooling_down"
         await trio.sleep(100)
     assert board.tasks[1].status == "submitted"
     assert model.calls[1] - model.calls[0] >= 2
-    assert record.failures == {}
+    assert ledger.failures_of("w") == {}
 
 
 @pytest.mark.spec("POOL-19")
@@ -327,12 +330,57 @@ async def test_a_brief_too_long_for_the_model_asks_for_help_at_once(autojump_clo
     assert board.tasks[1].releases == [("context_length: a detail", True, 900)]
 
 
-async def test_failures_are_counted_per_task_and_forgotten_after_success(autojump_clock):
+async def test_failures_are_counted_per_task_and_forgotten_after_success(autojump_clock, ledger):
     board, model = FakeBoard(tasks=2), ScriptedModel(failure("content"), failure("content"), "fine")
-    async with working(board, model, max_failures=2, cooldown_seconds=10) as record:
-        await trio.sleep(100)
+    async with working(board, model, ledger=ledger, max_failures=2, cooldown_seconds=10):
+        await trio.sleep(5)
+        assert ledger.failures_of("w") == {1: 1, 2: 1}
+        await trio.sleep(95)
     assert [task.status for task in board.tasks.values()] == ["submitted", "submitted"]
-    assert record.failures == {}
+    assert ledger.failures_of("w") == {}
+
+
+@pytest.mark.spec("POOL-11")
+async def test_failures_on_a_task_are_counted_on_over_restarts_of_the_program(autojump_clock, tmp_path):
+    """Help is asked for at the third failure, in the third run; then the count starts anew."""
+    board, runs = FakeBoard(tasks=1), []
+    for _ in range(3):
+        model = ScriptedModel(failure("content"))
+        with open_ledger(tmp_path / "pool.db", DayClock().now()) as ledger:
+            async with working(board, model, ledger=ledger, max_failures=3, cooldown_seconds=10):
+                await trio.sleep(9)
+        await trio.sleep(5)
+        runs.append((len(model.calls), ledger_says(tmp_path), len(board.tasks[1].messages)))
+    assert runs == [(1, {1: 1}, 0), (1, {1: 2}, 0), (1, {}, 1)]
+
+
+def ledger_says(folder: Path) -> dict[int, int]:
+    with open_ledger(folder / "pool.db", DayClock().now()) as ledger:
+        return ledger.failures_of("w")
+
+
+@pytest.mark.spec("POOL-11")
+async def test_failures_before_the_leaders_last_update_do_not_count(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure("content"))
+    async with working(board, model, max_failures=3, cooldown_seconds=10):
+        await trio.sleep(15)
+        assert len(model.calls) == 2
+        board.tasks[1].failures = 0
+        await trio.sleep(10)
+        assert (len(model.calls), board.tasks[1].messages) == (3, [])
+        await trio.sleep(100)
+    assert len(model.calls) == 5
+    assert len(board.tasks[1].messages) == 1
+
+
+@pytest.mark.spec("POOL-11")
+async def test_help_that_could_not_be_asked_for_is_asked_for_at_the_next_failure(autojump_clock):
+    board, model = FakeBoard(tasks=1), ScriptedModel(failure("content"))
+    board.faults["ask_for_help"] = [CallRefusedError("too_large")]
+    async with working(board, model, max_failures=2, cooldown_seconds=10):
+        await trio.sleep(100)
+    assert len(model.calls) == 3
+    assert len(board.tasks[1].messages) == 1
 
 
 @pytest.mark.spec("POOL-11")
@@ -561,13 +609,15 @@ async def test_a_stop_lets_a_running_call_end_and_claims_nothing_more(autojump_c
 
 
 @pytest.mark.spec("SUP-4", "SUP-5")
-async def test_a_cut_cancels_the_model_call_only_and_releases_over_the_open_connection(autojump_clock):
+async def test_a_cut_cancels_the_model_call_only_and_releases_over_the_open_connection(
+    autojump_clock, ledger
+):
     board, model, stop = FakeBoard(tasks=1), ScriptedModel(taking(1_000)), Stop()
-    async with working(board, model, stop=stop) as record:
+    async with working(board, model, stop=stop, ledger=ledger):
         await trio.sleep(1)
         stop.cut()
     assert board.tasks[1].releases == [("the pool is stopping", False, None)]
-    assert record.failures == {}
+    assert ledger.failures_of("w") == {}
     assert trio.current_time() == 1
 
 
