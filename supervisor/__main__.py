@@ -60,10 +60,10 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.exit(_wrong(error.problems))
 
 
-def _read_settings() -> PoolSettings:
+def _read_settings(in_force: PoolSettings | None = None) -> PoolSettings:
     """Raises ConfigurationError."""
     try:
-        return read_pool_settings(read_environment(os.environ, Path(".env")), Path())
+        return read_pool_settings(read_environment(os.environ, Path(".env")), Path(), in_force)
     except OSError as error:
         raise ConfigurationError([f"{error.filename}: {error.strerror}"]) from None
 
@@ -100,7 +100,7 @@ async def _run(settings: PoolSettings) -> int:
             log.info(
                 "pool_started",
                 workers=[worker.name for worker in settings.roster.workers],
-                source=settings.source,
+                source="the environment" if settings.path is None else str(settings.path),
             )
             pool: Pool | None = None
 
@@ -129,8 +129,9 @@ async def _run(settings: PoolSettings) -> int:
                         waiting.cancel_scope.cancel()
 
                     async def reload() -> None:
+                        in_force = settings
                         async for _ in next_hang_up:
-                            _replace_roster(opened, settings.url)
+                            in_force = _replace_roster(opened, in_force)
 
                     waiting.start_soon(leave_when, stopping.wait)
                     waiting.start_soon(leave_when, opened.wait_ended)
@@ -147,19 +148,20 @@ async def _run(settings: PoolSettings) -> int:
     return EXIT_NOTHING_TO_DO
 
 
-def _replace_roster(pool: Pool, url: str) -> None:
-    """Work by what the owner has written since. What is wrong is told, and changes nothing."""
+def _replace_roster(pool: Pool, in_force: PoolSettings) -> PoolSettings:
+    """Work by what the owner has written since. What is wrong is told, and changes nothing. Returns what is in force now."""
     try:
-        settings = _read_settings()
+        settings = _read_settings(in_force)
     except ConfigurationError as error:
         for problem in error.problems:
             log.error("roster_refused", problem=problem)
-        return
-    if settings.url != url:
+        return in_force
+    if settings.url != in_force.url:
         log.error("roster_refused", problem="the board's url has changed, which takes a restart")
-        return
+        return in_force
     pool.replace_roster(settings.roster, settings.tokens, settings.keys)
     log.info("roster_replaced", workers=[worker.name for worker in settings.roster.workers])
+    return settings
 
 
 if __name__ == "__main__":

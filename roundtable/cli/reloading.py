@@ -41,7 +41,7 @@ T = TypeVar("T")
 class PoolSeats:
     """The pool's side: its roster, the tokens minted for it, and where they are let in.
 
-    `read` gives the roster and the keys as they are now; it raises RosterError, OSError.
+    `read` gives the roster and the keys as they are now, told which roster is in force; it raises RosterError, OSError.
     """
 
     pool: Pool
@@ -50,7 +50,7 @@ class PoolSeats:
     roster: Roster
     keys: Keys
     agents: tuple[Agent, ...]
-    read: Callable[[], tuple[Roster, Keys]]
+    read: Callable[[Roster], tuple[Roster, Keys]]
     leaving: tuple[Agent, ...] = ()
     """Off the roster, with a last task in hand: until that is done the board still knows them."""
 
@@ -98,8 +98,9 @@ class Seats:
             log.info("workers_left", workers=gone)
 
     def _read_roster(self) -> tuple[Roster, Keys]:
-        found = _read("roster_refused", self.pool.read) if self.pool is not None else None
-        return found or self._roster_in_force()
+        if (seats := self.pool) is None:
+            return self._roster_in_force()
+        return _read("roster_refused", lambda: seats.read(seats.roster)) or self._roster_in_force()
 
     def _roster_in_force(self) -> tuple[Roster, Keys]:
         return (self._empty, {}) if self.pool is None else (self.pool.roster, self.pool.keys)

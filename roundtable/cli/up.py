@@ -25,7 +25,7 @@ from roundtable.config.roster import merge_roster
 from roundtable.config.settings import Settings
 from roundtable.config.tokens import new_token
 from supervisor.config.keys import read_keys
-from supervisor.config.roster import Roster, read_roster
+from supervisor.config.roster import Roster, gone, read_roster
 from supervisor.memory.ledger import pool_ledger_path
 from supervisor.pool import Pool, open_pool
 
@@ -49,7 +49,7 @@ async def up(signals: Signals) -> int:
         initialise(settings, _first_words)
     file = load_agents(settings.agents_config)
     warn(file.warnings)
-    roster = _roster(settings)
+    roster = _roster(settings, Roster(()))
     environment = read_environment(os.environ, Path.cwd()).values
     async with (
         open_roundtable(settings, file, roster, environment) as roundtable,
@@ -126,14 +126,17 @@ def _first_words(written: Written, settings: Settings) -> str:
     return f"There is no configuration here yet, so `roundtable init` runs first.\n\n{describe_files(written, settings)}\n"
 
 
-def _read_roster(settings: Settings) -> tuple[Roster, Keys]:
+def _read_roster(settings: Settings, in_force: Roster) -> tuple[Roster, Keys]:
     """The roster and its keys as they are now. Raises RosterError, OSError."""
-    roster = _roster(settings)
+    roster = _roster(settings, in_force)
     return roster, read_keys(roster, read_environment(os.environ, Path.cwd()).values)
 
 
-def _roster(settings: Settings) -> Roster:
-    """The roster, or an empty one where there is no file: the pool is optional."""
-    if not settings.workers_config.exists():
+def _roster(settings: Settings, in_force: Roster) -> Roster:
+    """The roster. Where there is no file an empty one, since the pool is optional, unless workers have come from it."""
+    try:
+        return read_roster(settings.workers_config)
+    except FileNotFoundError:
+        if in_force.workers:
+            raise gone(settings.workers_config) from None
         return Roster(())
-    return read_roster(settings.workers_config)

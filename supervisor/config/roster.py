@@ -87,6 +87,13 @@ def read_roster(path: Path) -> Roster:
         raise RosterError([f"{path.name}: {problem}" for problem in error.problems]) from None
 
 
+def gone(path: Path) -> RosterError:
+    """For a program that works by a roster whose file is no longer there: perhaps it is just being written anew."""
+    return RosterError(
+        [f"{path.name}: is not there any more; a roster that names no worker takes all of them off"]
+    )
+
+
 def parse_roster(text: str) -> Roster:
     """The roster in the text. Raises RosterError with every problem at once."""
     try:

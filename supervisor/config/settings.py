@@ -23,7 +23,7 @@ from supervisor.config.fields import (
     message_of,
 )
 from supervisor.config.keys import read_keys, read_tokens
-from supervisor.config.roster import DEFAULT_BOARD_URL, Roster, Worker, read_roster
+from supervisor.config.roster import DEFAULT_BOARD_URL, Roster, Worker, gone, read_roster
 from supervisor.config.urls import is_loopback
 
 DEFAULT_ROSTER: Final = "config/workers.toml"
@@ -35,13 +35,13 @@ ONLY_WORKER: Final = "worker"
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """Everything that open_pool needs, and how to log. `source` says in words what it was read from."""
+    """Everything that open_pool needs. `path` is that of the roster file, None where the environment took its place."""
 
     roster: Roster
     url: str
     tokens: Mapping[str, str] = field(repr=False)
     keys: Mapping[str, SecretStr | None]
-    source: str
+    path: Path | None
 
 
 def read_environment(real: Mapping[str, str], dotenv: Path) -> dict[str, str]:
@@ -72,14 +72,20 @@ def read_log_settings(environment: Mapping[str, str]) -> LogSettings:
     return _checked(LogSettings, environment)
 
 
-def read_pool_settings(environment: Mapping[str, str], folder: Path) -> PoolSettings:
+def read_pool_settings(
+    environment: Mapping[str, str], folder: Path, in_force: PoolSettings | None = None
+) -> PoolSettings:
     """The workers of the roster file if there is one in the folder, else the one of the WORKER_ variables.
 
-    Raises ConfigurationError with one line for each problem, and OSError if the roster cannot be read.
+    A program that works by a roster (`in_force`) does not change over to the variables when its file is gone. Raises
+    ConfigurationError with one line for each problem, and OSError if the roster cannot be read.
     """
     path = folder / environment.get("ROUNDTABLE_WORKERS_CONFIG", DEFAULT_ROSTER)
-    if path.exists():
+    try:
         return _from_roster(read_roster(path), path, environment)
+    except FileNotFoundError:
+        if in_force is not None and in_force.path is not None:
+            raise gone(path) from None
     if "ROUNDTABLE_WORKERS_CONFIG" in environment:
         raise ConfigurationError(["ROUNDTABLE_WORKERS_CONFIG: there is no such file"])
     return _from_variables(_checked(_WorkerVariables, environment))
@@ -126,7 +132,7 @@ def _from_roster(roster: Roster, path: Path, environment: Mapping[str, str]) -> 
             problems += error.problems
     if problems:
         raise ConfigurationError(problems)
-    return PoolSettings(roster, url, tokens, keys, str(path))
+    return PoolSettings(roster, url, tokens, keys, path)
 
 
 def _from_variables(variables: _WorkerVariables) -> PoolSettings:
@@ -146,7 +152,7 @@ def _from_variables(variables: _WorkerVariables) -> PoolSettings:
         variables.url,
         {ONLY_WORKER: variables.token},
         {ONLY_WORKER: None if variables.api_key is None else SecretStr(variables.api_key)},
-        "the environment",
+        None,
     )
 
 

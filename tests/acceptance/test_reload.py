@@ -200,6 +200,46 @@ async def test_the_roster_is_read_again_and_a_worker_that_is_off_it_ends_its_tas
             assert await up.ended(12) == 0
 
 
+@pytest.mark.spec("SUP-10", "CONF-11")
+async def test_files_that_are_gone_are_refused_and_everybody_works_on(tmp_path) -> None:
+    tokens = write_agents(tmp_path, lead="leader")
+    answer_now = trio.Event()
+
+    async def answer_when_told(request, stream) -> None:
+        await answer_now.wait()
+        await stream.send_all(response(200, completion("done")))
+
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with open_endpoint(answer_when_told) as endpoint:
+            poet = {"name": "poet", "model": "m", "base_url": endpoint.url}
+            write_roster(tmp_path, {"poll_interval": 0.05}, poet)
+            async with (
+                open_program("up", folder=tmp_path) as up,
+                sdk_seat(await up.url(), tokens["lead"]) as lead,
+            ):
+                await lead.call("create_task", title="t", description="d")
+                await up.events("claimed")
+                (tmp_path / "config" / "workers.toml").unlink()
+                (tmp_path / "agents.json").unlink()
+                up.process.send_signal(signal.SIGHUP)
+                assert "is not there" in await up.events("agents_refused")
+                assert "workers.toml: is not there any more" in await up.events("roster_refused")
+                answer_now.set()
+                await up.events("submitted")
+                await lead.call("create_task", title="t", description="d")
+                await up.events("submitted", number=2)
+                write_roster(tmp_path, {"poll_interval": 0.05})
+                up.process.send_signal(signal.SIGHUP)
+                await up.events("workers_left")  # an empty roster is what takes the workers off
+                (tmp_path / "config" / "workers.toml").unlink()
+                up.process.send_signal(signal.SIGHUP)
+                await up.events("agents_refused", number=3)
+                up.process.send_signal(signal.SIGTERM)
+                assert await up.ended(12) == 0
+    assert up.count("roster_refused") == 1
+    assert len(endpoint.requests) == 2
+
+
 @pytest.mark.spec("CONF-11", "STOP-1")
 async def test_hang_ups_from_the_first_line_to_the_last_end_nothing(tmp_path) -> None:
     write_agents(tmp_path, lead="leader")

@@ -236,6 +236,38 @@ async def test_a_hang_up_brings_a_new_roster_in_and_a_broken_one_changes_nothing
     assert pool.count("worker_failed") == 0
 
 
+@pytest.mark.spec("SUP-8", "POOL-5")
+async def test_a_roster_that_is_gone_is_refused_and_one_that_appears_is_taken_up(tmp_path):
+    tokens = write_agents(tmp_path, lead="leader", anna="worker", bert="worker")
+    folder = pool_folder(tmp_path)
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with (
+            open_endpoint(answers(response(200, completion(ANSWER)))) as endpoint,
+            open_program("serve", folder=tmp_path) as board,
+            sdk_seat(await board.url(), tokens["lead"]) as lead,
+        ):
+            # All that one worker from the environment takes is there, and yet it must not take the roster's place.
+            settings = variables(await board.url(), tokens["anna"], endpoint.url, BERT_TOKEN=tokens["bert"])
+            bert = {"name": "bert", "model": "m", "base_url": endpoint.url, "token_env": "BERT_TOKEN"}
+            async with open_program(folder=folder, command=SUPERVISOR, settings=settings) as pool:
+                await lead.call("create_task", title=TITLE, description=DESCRIPTION)
+                await pool.events("task_submitted")
+                write_roster(folder, {}, bert)
+                pool.process.send_signal(signal.SIGHUP)
+                await pool.events("roster_replaced")
+                await pool.events("worker_started", number=2)
+                (folder / "config" / "workers.toml").unlink()
+                pool.process.send_signal(signal.SIGHUP)
+                assert "workers.toml: is not there any more" in await pool.events("roster_refused")
+                await lead.call("create_task", title=TITLE, description=DESCRIPTION)
+                await pool.events("task_submitted", number=2)
+                pool.process.send_signal(signal.SIGTERM)
+                assert await pool.ended(10) == 0
+            done_by = [(await lead.call("get_task", task_id=number))["task"]["assignee"] for number in (1, 2)]
+            assert done_by == ["anna", "bert"]
+    assert pool.count("worker_started") == 2
+
+
 @pytest.mark.spec("POOL-22", "POOL-23")
 async def test_a_pool_that_was_killed_knows_its_calls_and_its_claims(tmp_path):
     tokens = write_agents(tmp_path, lead="leader", anna="worker")
