@@ -54,6 +54,10 @@ class WorkerRecord:
     restart_count: int = 0
     held: dict[str, TaskInHand] = field(default_factory=dict)
     """Claims not known to have ended, by claim_id."""
+    crashed: set[str] = field(default_factory=set)
+    """Of those, the ones whose task met a fault of this program, until the board has been told."""
+    has_unread_claim: bool = False
+    """Whether reading the answer to claim_next met a fault of this program: the board may have given a task with it."""
     foreign: set[str] | None = None
     """Claims found at the start that no run of this pool has made: another's business. None: not asked yet."""
     state: State = State.STARTING
@@ -75,6 +79,7 @@ class WorkerRecord:
         """The owner has changed the worker: what spoke against its old setup says nothing of the new one."""
         self.parked = None
         self.foreign = None
+        self.has_unread_claim = False
         self.unusable.clear()
         self.answered.clear()
         self.troubles = 0

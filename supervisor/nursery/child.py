@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 
@@ -14,9 +14,10 @@ _DESCRIPTION_CHARS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """How a child failed: types and places, never an exception's own words, which may quote tasks or keys."""
+    """How a child failed. `description`: types and places, never an exception's own words, which may quote tasks or keys."""
 
     description: str
+    error: BaseException = field(repr=False)
 
 
 async def run_guarded(child: Callable[[], Awaitable[None]]) -> Crash | None:
@@ -32,7 +33,7 @@ async def run_guarded(child: Callable[[], Awaitable[None]]) -> Crash | None:
         passing = _passing(error)
         if passing is not None:
             raise passing from None
-        return Crash(_described(error)[:_DESCRIPTION_CHARS])
+        return Crash(_described(error)[:_DESCRIPTION_CHARS], error)
     return None
 
 

@@ -9,13 +9,13 @@ import trio
 
 from supervisor.board.errors import BoardError
 from supervisor.memory.record import State
-from supervisor.nursery.child import Crash, run_guarded
+from supervisor.nursery.child import run_guarded
 from supervisor.rules.restart import after_failure
 from supervisor.work.context import WorkerContext
 
 log = structlog.get_logger(__name__)
 
-RETURNED = Crash("it returned without being told to")
+RETURNED = "it returned without being told to"
 PARKED_FOR_FAILING = "it failed too often; the log says how"
 
 
@@ -38,9 +38,8 @@ async def supervise(
             record.restarts, started_at=started_at, now=now, jitter=context.chance.jitter()
         )
         seconds = None if delay is None else round(delay, 1)
-        log.error(
-            "worker_failed", worker=name, error=(crash or RETURNED).description, restart_in_seconds=seconds
-        )
+        error = RETURNED if crash is None else crash.description
+        log.error("worker_failed", worker=name, error=error, restart_in_seconds=seconds)
         if delay is None:
             record.park(PARKED_FOR_FAILING)
         else:

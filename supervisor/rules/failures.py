@@ -19,6 +19,8 @@ class FailureClass(StrEnum):
     SERVER = "server"
     CONTENT = "content"
     CONTEXT_LENGTH = "context_length"
+    CRASH = "crash"
+    """A fault of this program, met while it worked on the task."""
 
 
 class ModelCallError(Exception):

@@ -26,6 +26,8 @@ class Move(StrEnum):
     COOL_DOWN = "cools the endpoint down"
     """All workers that share the endpoint do."""
     PARK = "parks"
+    RESTART = "starts again"
+    """The worker does, once its other tasks have ended; after too many restarts it is parked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ CONSEQUENCES: Final[Mapping[FailureClass, Consequence]] = {
     FailureClass.CONTEXT_LENGTH: Consequence(
         counts=True, move=Move.GO_ON, falls_back=True, asks_for_help=True
     ),
+    FailureClass.CRASH: Consequence(counts=True, move=Move.RESTART, falls_back=False),
 }
 
 

@@ -17,11 +17,12 @@ from supervisor.board.errors import (
 )
 from supervisor.board.protocol import BoardClient, Claim
 from supervisor.memory.record import State
+from supervisor.model.prompt import Brief
 from supervisor.rules.limits import BOARD_BACKOFF_FIRST_SECONDS, BOARD_BACKOFF_MAX_SECONDS, CLAIM_WAIT_SECONDS
 from supervisor.rules.restart import backoff_seconds
 from supervisor.work.context import WorkerContext
 from supervisor.work.lease import Lease
-from supervisor.work.task_run import STOPPING_REASON
+from supervisor.work.task_run import STOPPING_REASON, TaskRun
 
 LEFTOVER_REASON = "left over from an earlier run of the pool"
 _LEAVING_ATTEMPTS = 3
@@ -55,6 +56,12 @@ class Claimant:
 
     async def claim(self, board: BoardClient) -> tuple[Claim, Lease] | None:
         """The next task, or None after a wait. The board being away is waited out here, with the connection open."""
+        taken = await self._claim(board)
+        # Not reached if that raised, which a fault of this program does and nothing else.
+        self._context.record.has_unread_claim = False
+        return taken
+
+    async def _claim(self, board: BoardClient) -> tuple[Claim, Lease] | None:
         context = self._context
         try:
             if self._is_unsure:
@@ -62,6 +69,7 @@ class Claimant:
                 if context.told_to_leave():
                     return None
             asked_at = trio.current_time()
+            context.record.has_unread_claim = True
             taken = await self._wait_for_task(board)
         except BoardAwayError as away:
             await self.wait_for_board(away)
@@ -145,10 +153,15 @@ class Claimant:
         if leftovers:
             log.warning("leftovers_released", worker=context.name, task_ids=list(leftovers.values()))
         for claim_id, task_id in leftovers.items():
+            if claim_id in record.crashed or (record.has_unread_claim and claim_id not in own):
+                claim = Claim(claim_id, Brief(task_id, title=""))
+                await TaskRun(context, board, claim).give_up_crashed()
+                continue
             reason = STOPPING_REASON if context.stop.is_requested else LEFTOVER_REASON
             with suppress(ClaimLostError):  # It ended between the two calls, which is as good.
                 await board.release_task(task_id, claim_id, reason)
             context.let_go(claim_id)
+        record.has_unread_claim = False
         self._key = None
         self._is_unsure = False
 

@@ -67,6 +67,7 @@ class WorkerContext:
     def let_go(self, claim_id: str) -> None:
         """The claim is over. May be said twice."""
         self.record.held.pop(claim_id, None)
+        self.record.crashed.discard(claim_id)
         self.ledger.end_claim(claim_id)
 
     def count_failure(self, claim: Claim) -> int:

@@ -28,6 +28,7 @@ from supervisor.work.lease import RAN_OUT, Lease
 
 STOPPING_REASON = "the pool is stopping"
 AT_CAP_REASON = "the worker's budget has no room for this task now"
+CRASH_DETAIL = "a fault of the worker's own program, which its log describes"
 RAN_OUT_REASON = "the lease ran out while the board could not be asked"
 
 log = structlog.get_logger(__name__)
@@ -52,24 +53,15 @@ class TaskRun:
     cut, which ends no more than the model call, lets it release first.
     """
 
-    def __init__(
-        self,
-        context: WorkerContext,
-        board: BoardClient,
-        model: ModelClient,
-        calls: ModelCalls,
-        claim: Claim,
-    ) -> None:
+    def __init__(self, context: WorkerContext, board: BoardClient, claim: Claim) -> None:
         self._context = context
         self._board = board
-        self._model = model
-        self._calls = calls
         self._claim = claim
         self._task_id = claim.task_id
         self._attempt = Attempt()
 
-    async def run(self, lease: Lease) -> None:
-        asked = await self._ask_model(lease)
+    async def run(self, model: ModelClient, calls: ModelCalls, lease: Lease) -> None:
+        asked = await self._ask_model(model, calls, lease)
         if asked.refused is not None:
             raise asked.refused
         if asked.lost == RAN_OUT:
@@ -89,7 +81,23 @@ class TaskRun:
         """Give back a task that was claimed just when the worker could not begin any more; no call is made for it."""
         await self._release(reason)
 
-    async def _ask_model(self, lease: Lease) -> _Asked:
+    async def give_up_crashed(self) -> None:
+        """Give back a task that met a fault of this program, as one that failed: its next holder may meet it too."""
+
+        async def renew() -> None:
+            renewal = await self._board.renew_claim(self._task_id, self._claim.claim_id)
+            if renewal.status != "claimed":
+                raise ClaimLostError(renewal.status)
+
+        try:
+            # The fault may have come after the board had taken the answer.
+            await self._persist(renew)
+        except ClaimLostError as lost:
+            self._let_go(lost.code)
+        else:
+            await self._fail(ModelCallError(FailureClass.CRASH, CRASH_DETAIL))
+
+    async def _ask_model(self, model: ModelClient, calls: ModelCalls, lease: Lease) -> _Asked:
         """Ask while the lease is kept; a claim that is lost ends the call at once."""
         context = self._context
         messages = compose(
@@ -98,7 +106,7 @@ class TaskRun:
         asked = _Asked()
         if trio.current_time() >= lease.ends_at:
             # The program was stopped for so long between the claim and now: no call is worth beginning.
-            self._calls.forgo()
+            calls.forgo()
             asked.lost = RAN_OUT
             return asked
         async with trio.open_nursery() as nursery:
@@ -113,7 +121,7 @@ class TaskRun:
             nursery.start_soon(keep_lease)
             try:
                 with context.stop.until_cut():
-                    asked.answer = await self._calls.ask(messages, self._model, self._attempt)
+                    asked.answer = await calls.ask(messages, model, self._attempt)
             except ModelCallError as failure:
                 asked.failure = failure
                 # Before anything is said to the board: a crash or a cancel there must not lose what follows from it.

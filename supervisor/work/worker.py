@@ -7,9 +7,10 @@ waited out and never a failure of the worker.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 import trio
@@ -18,6 +19,7 @@ from supervisor.board.errors import BoardAwayError, BoardBusyError, WorkerRefuse
 from supervisor.board.protocol import BoardClient, Claim
 from supervisor.memory.record import State
 from supervisor.model.client import ModelClient
+from supervisor.nursery.child import Crash, run_guarded
 from supervisor.work.calls import Hindrance, ModelCalls
 from supervisor.work.claiming import Claimant
 from supervisor.work.context import WorkerContext
@@ -46,7 +48,8 @@ class WorkerLoop:
     """One life of a worker.
 
     `run` returns when the stop was requested or the worker is parked (record.parked says why), with nothing held if
-    the board could be reached. Anything that it raises is a bug or a nonsense answer of the board.
+    the board could be reached. Anything that it raises is a bug or a nonsense answer of the board; a task that met it
+    was released as failed, and the other tasks in hand had come to their ends.
     """
 
     def __init__(self, context: WorkerContext, connections: Connections, poll_interval: float) -> None:
@@ -56,10 +59,11 @@ class WorkerLoop:
         self._calls = ModelCalls(context)
         self._running = 0
         self._finished = trio.Event()
+        self._crash: Crash | None = None
 
     async def run(self) -> None:
         context = self._context
-        while not context.told_to_leave():
+        while not self._is_ending():
             try:
                 async with self._connections.model() as model, self._connections.board() as board:
                     await self._work(board, model)
@@ -69,6 +73,11 @@ class WorkerLoop:
                 await context.stop.pause(busy.retry_after_seconds)
             except WorkerRefusedError as refused:
                 context.record.park(str(refused))
+        if self._crash is not None:
+            raise self._crash.error
+
+    def _is_ending(self) -> bool:
+        return self._crash is not None or self._context.told_to_leave()
 
     async def release_leftovers(self) -> None:
         """Let go of everything that this worker holds according to the board, and nothing else. Raises BoardError."""
@@ -77,13 +86,17 @@ class WorkerLoop:
 
     async def _work(self, board: BoardClient, model: ModelClient) -> None:
         async with trio.open_nursery() as tasks:
-            while not self._context.told_to_leave():
-                if not await self._has_room():
-                    continue
-                taken = await self._claimant.claim(board)
-                if taken is not None:
-                    self._take(*taken, tasks, board, model)
+            crash = await run_guarded(partial(self._claim_tasks, tasks, board, model))
+            self._crash = self._crash or crash
         await self._claimant.leave(board)
+
+    async def _claim_tasks(self, tasks: trio.Nursery, board: BoardClient, model: ModelClient) -> None:
+        while not self._is_ending():
+            if not await self._has_room():
+                continue
+            taken = await self._claimant.claim(board)
+            if taken is not None:
+                self._take(*taken, tasks, board, model)
 
     async def _has_room(self) -> bool:
         """Whether one more task may be claimed now; if not, after a wait for what may have changed that."""
@@ -118,8 +131,10 @@ class WorkerLoop:
         if why_not is None:
             self._calls.promise()
         self._context.tell_task("task_claimed", claim.task_id)
-        task = TaskRun(self._context, board, model, self._calls, claim)
-        tasks.start_soon(self._run_task, task, claim, lease, why_not)
+        task = TaskRun(self._context, board, claim)
+        begin = partial(task.run, model, self._calls, lease)
+        give_back = partial(task.release_unstarted, why_not or "")
+        tasks.start_soon(self._run_task, task, claim, begin if why_not is None else give_back)
 
     def _why_not_begin(self) -> str | None:
         """What has come up while the claim was on its way, as the reason of a release."""
@@ -127,26 +142,49 @@ class WorkerLoop:
             return STOPPING_REASON
         if self._context.record.parked is not None:
             return "the worker is parked"
+        if self._crash is not None:
+            return "the worker starts again after a fault"
         return "the worker may not call its model now" if self._must_not_claim() else None
 
     def _must_not_claim(self) -> bool:
         now = trio.current_time()
-        return self._context.told_to_leave() or self._calls.allowed_at(now)[0] > now
+        return self._is_ending() or self._calls.allowed_at(now)[0] > now
 
-    async def _run_task(self, task: TaskRun, claim: Claim, lease: Lease, why_not: str | None) -> None:
+    async def _run_task(self, task: TaskRun, claim: Claim, run: Callable[[], Awaitable[None]]) -> None:
         try:
-            if why_not is None:
-                await task.run(lease)
-            else:
-                await task.release_unstarted(why_not)
-        except WorkerRefusedError as refused:
-            self._context.record.park(str(refused))
+            crash = await self._guarded(run)
+            if crash is not None:
+                await self._end_crashed(task, claim, crash)
         finally:
             self._claimant.in_hand.discard(claim.claim_id)
             self._running -= 1
             self._finished.set()
             if self._must_not_claim():
                 self._claimant.interrupt()
+
+    async def _guarded(self, run: Callable[[], Awaitable[None]]) -> Crash | None:
+        async def run_or_park() -> None:
+            try:
+                await run()
+            except WorkerRefusedError as refused:
+                self._context.record.park(str(refused))
+
+        return await run_guarded(run_or_park)
+
+    async def _end_crashed(self, task: TaskRun, claim: Claim, crash: Crash) -> None:
+        """Count the fault against the task that met it, or that task would end one life after the other.
+
+        This life ends with its other tasks, which go on undisturbed: their calls are paid for.
+        """
+        name = self._context.name
+        self._crash = self._crash or crash
+        self._context.record.crashed.add(claim.claim_id)
+        self._claimant.interrupt()
+        log.error("task_crashed", worker=name, task_id=claim.task_id, error=crash.description)
+        again = await self._guarded(task.give_up_crashed)
+        if again is not None:
+            # The next life tells the board.
+            log.error("crash_not_told", worker=name, task_id=claim.task_id, error=again.description)
 
     async def _wait_for_news(self, seconds: float) -> None:
         """Until a task of this worker has ended since the last such wait, the stop was requested, or the time is over."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -13,7 +14,7 @@ import trio
 from supervisor.board.errors import BoardAwayError, ClaimLostError
 from supervisor.board.protocol import Claim, Held, Identity, Renewal, TaskState
 from supervisor.model.completion import Answer
-from supervisor.model.prompt import Brief
+from supervisor.model.prompt import Brief, Message
 from supervisor.model.usage import Usage
 from supervisor.rules.limits import BOARD_CALL_SECONDS
 from supervisor.work.context import Chance
@@ -65,6 +66,8 @@ class FakeBoard:
         self.waiting = 0
         self.most_waiting = 0
         self.accepts_claims = True
+        self.unreadable: dict[int, BaseException] = {}
+        """Tasks that are given, in an answer that breaks whoever reads it, like this."""
         self.is_away = False
         self.answered: dict[tuple[str, str, str], str] = {}
         """What each idempotency key brought: a claim_id or a message."""
@@ -165,6 +168,8 @@ class FakeClient:
         finally:
             self._board.waiting -= 1
         await self._leave("claim_next")
+        if claim is not None and claim.task_id in self._board.unreadable:
+            raise self._board.unreadable[claim.task_id]
         return claim
 
     def _claim(self, key: str) -> Claim | None:
@@ -300,7 +305,7 @@ class ScriptedModel:
         await trio.lowlevel.checkpoint()
         yield self
 
-    async def ask(self, messages: object, *, model: str) -> Answer:
+    async def ask(self, messages: Sequence[Message], *, model: str) -> Answer:
         self.calls.append(trio.current_time())
         self.asked.append(model)
         step = self._steps.pop(0) if len(self._steps) > 1 else self._steps[0]
@@ -314,6 +319,24 @@ class ScriptedModel:
             return Answer(answer, self.usage)
         finally:
             self.running -= 1
+
+
+class PickyModel(ScriptedModel):
+    """Raises what it is told at certain tasks, by their ids, and does as a ScriptedModel at all others."""
+
+    def __init__(self, errors: Mapping[int, BaseException], *steps: Step) -> None:
+        super().__init__(*steps)
+        self._errors = errors
+
+    async def ask(self, messages: Sequence[Message], *, model: str) -> Answer:
+        found = re.search(r"title (\d+)", messages[-1]["content"])
+        error = self._errors.get(int(found[1])) if found else None
+        if error is None:
+            return await super().ask(messages, model=model)
+        self.calls.append(trio.current_time())
+        self.asked.append(model)
+        await trio.lowlevel.checkpoint()
+        raise error
 
 
 def taking(seconds: float, answer: str = "fine") -> Step:
