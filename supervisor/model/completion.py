@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from supervisor.model.prompt import Message
+from supervisor.model.reasoning import without_reasoning
 from supervisor.model.usage import Usage, estimate_usage, read_usage
 from supervisor.rules.failures import FailureClass, ModelCallError
 from supervisor.rules.limits import RESULT_CHARS
 from supervisor.rules.text import has_refused_characters, is_invisible, with_line_feeds
-
-_THINK_TAG: Final = re.compile(r"<(/?)(?:think|thinking|thought)>|\[(/?)THINK\]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ def _answer_text(completion: dict[str, object]) -> str:
         raise _Unusable("the answer is cut off by length")
     if finish == "content_filter" or message.get("refusal"):
         raise _Unusable("the model refused")
-    text = with_line_feeds(_without_reasoning(_content(message.get("content")))).strip()
+    text = without_reasoning(with_line_feeds(_content(message.get("content")))).strip()
     if is_invisible(text):
         if message.get("tool_calls") or message.get("function_call"):
             raise _Unusable("the model called a tool in place of an answer")
@@ -108,26 +105,3 @@ def _content(content: object) -> str:
         if all(isinstance(text, str) for text in texts):
             return "".join(str(text) for text in texts)
     raise _Unusable("the body is no valid completion")
-
-
-def _without_reasoning(text: str) -> str:
-    """The text without what stands inside think tags.
-
-    What follows a tag that is never closed is reasoning; so is what precedes a closing tag that was never opened,
-    since templates put the opening one into the prompt.
-    """
-    kept: list[str] = []
-    depth = 0
-    position = 0
-    for tag in _THINK_TAG.finditer(text):
-        closing = bool(tag[1] or tag[2])
-        if depth == 0:
-            if closing:
-                kept.clear()
-            else:
-                kept.append(text[position : tag.start()])
-        depth = max(depth - 1, 0) if closing else depth + 1
-        position = tag.end()
-    if depth == 0:
-        kept.append(text[position:])
-    return "".join(kept)

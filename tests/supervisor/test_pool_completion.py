@@ -48,23 +48,26 @@ def test_the_text_of_the_first_choice_is_the_answer(content: object, answer: str
     assert read_answer(body(content)).text == answer
 
 
-@pytest.mark.spec("MODEL-6")
+@pytest.mark.spec("MODEL-7", "MODEL-8", "MODEL-9")
 @pytest.mark.parametrize(
-    ("content", "answer"),
+    "content",
     [
-        ("<think>secret plan</think>fine", "fine"),
-        ("<think>\nplan</think>\n\nfine", "fine"),
-        ("<THINKING>plan</THINKING>fine", "fine"),
-        ("plan</think>fine", "fine"),
-        ("plan<think>more</think>still plan</think>fine", "fine"),
-        ("fi<think>plan</think>ne", "fine"),
-        ("<think>a<think>b</think>c</think>fine", "fine"),
-        ("[THINK]plan[/THINK]fine", "fine"),
-        ("a < b and <thinker> stays", "a < b and <thinker> stays"),
+        "<think>\r\nplan\r\n</think>\r\n\r\nfine",
+        "plan\r\n</think>\r\n\r\nfine\r\n",
+        "<|channel|>analysis<|message|>plan<|end|><|start|>assistant<|channel|>final<|message|>fine",
+        [{"type": "text", "text": "<think>plan</think>"}, {"type": "text", "text": "fine"}],
+        f"<think>{'plan ' * RESULT_CHARS}</think>fine",
+        "<think>\x1b[31mplan</think>fine",
     ],
 )
-def test_reasoning_inside_tags_is_not_submitted(content: str, answer: str):
-    assert read_answer(body(content)).text == answer
+def test_reasoning_in_the_text_is_not_submitted(content: object):
+    assert read_answer(body(content)).text == "fine"
+
+
+@pytest.mark.spec("MODEL-8")
+def test_a_quote_of_the_marks_of_reasoning_is_submitted():
+    quote = "Cut it off:\n\n```\nplan\n</think>\n```"
+    assert read_answer(body(quote)).text == quote
 
 
 @pytest.mark.spec("MODEL-6")
@@ -77,7 +80,7 @@ def test_reasoning_beside_the_answer_and_tool_calls_are_not_submitted():
     assert failure_of(body(None, reasoning_content="plan")) == "the answer is empty"
 
 
-@pytest.mark.spec("POOL-10")
+@pytest.mark.spec("POOL-10", "MODEL-7", "MODEL-9")
 @pytest.mark.parametrize(
     "content",
     [
@@ -88,6 +91,9 @@ def test_reasoning_beside_the_answer_and_tool_calls_are_not_submitted():
         "\ufe0f",
         "<think>plan",
         "<think>plan</think>",
+        "plan\n</think>\n\u200b",
+        "<|channel|>analysis<|message|>plan",
+        "<|channel|>final<|message|>\u200b<|return|>",
         None,
         [],
     ],
