@@ -62,10 +62,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def _read_settings(in_force: PoolSettings | None = None) -> PoolSettings:
     """Raises ConfigurationError."""
-    try:
-        return read_pool_settings(read_environment(os.environ, Path(".env")), Path(), in_force)
-    except OSError as error:
-        raise ConfigurationError([f"{error.filename}: {error.strerror}"]) from None
+    return read_pool_settings(read_environment(os.environ, Path(".env")), Path(), in_force)
 
 
 def _wrong(problems: list[str] | tuple[str, ...]) -> int:

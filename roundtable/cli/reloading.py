@@ -6,26 +6,25 @@ at all three places in one step, without a pause between them: at the door, on t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Literal
 
 import structlog
 import trio
-from pydantic import SecretStr
 
 from roundtable.board.actor import Board
+from roundtable.cli.owners_files import NO_POOL, OwnersFiles, PoolFile, merge_files
 from roundtable.cli.running import Signals
 from roundtable.cli.server import by_digest
-from roundtable.config.agents import AgentsFile, load_agents
+from roundtable.config.agents import AgentsFile
 from roundtable.config.errors import ConfigError
-from roundtable.config.roster import merge_roster
 from roundtable.config.tokens import new_token
 from roundtable.rules.agents import Agent, Directory
 from roundtable.web.tokens import TokenTable
-from supervisor.config.roster import Roster, RosterError
+from supervisor.config.roster import Roster
 from supervisor.pool import Pool
 
 log = structlog.get_logger(__name__)
@@ -33,59 +32,60 @@ log = structlog.get_logger(__name__)
 LOOK_SECONDS: Final = 1.0
 """How often it is looked whether workers that are leaving have done their last task."""
 
-Keys = Mapping[str, SecretStr | None]
-T = TypeVar("T")
-
 
 @dataclass(slots=True)
 class PoolSeats:
-    """The pool's side: its roster, the tokens minted for it, and where they are let in.
-
-    `read` gives the roster and the keys as they are now, told which roster is in force; it raises RosterError, OSError.
-    """
+    """The pool's side: its roster, read from the file at `path`, the tokens minted for it, and where they are let in."""
 
     pool: Pool
     tokens: TokenTable
     minted: dict[str, str]
-    roster: Roster
-    keys: Keys
+    path: Path
+    file: PoolFile
     agents: tuple[Agent, ...]
-    read: Callable[[Roster], tuple[Roster, Keys]]
     leaving: tuple[Agent, ...] = ()
     """Off the roster, with a last task in hand: until that is done the board still knows them."""
 
 
 @dataclass(slots=True)
 class Seats:
-    """Who may call the running board: the agents of the file at `path`, by `tokens`, and the workers of the pool."""
+    """Who may call the running board: the agents of agents.json, by `tokens`, and the workers of the pool.
 
-    path: Path
+    `read` gives what the files say now, told which roster is in force.
+    """
+
+    read: Callable[[Roster], OwnersFiles]
     tokens: TokenTable
     board: Board
     file: AgentsFile
     pool: PoolSeats | None = None
-    _empty: Roster = field(default_factory=lambda: Roster(()))
 
     def reload(self) -> None:
         """Let in those whom the files name now. What is wrong is refused, each problem in the log; the old ones stay."""
-        file = _read("agents_refused", lambda: load_agents(self.path)) or self.file
-        roster, keys = self._read_roster()
+        pool_in_force = self._pool_in_force()
+        found = self.read(pool_in_force.roster)
+        _refuse("agents", found.agents_problems)
+        _refuse("roster", found.pool_problems)
+        if found.agents is None or found.pool is None:
+            _refuse("agents" if found.agents is None else "roster", found.clashes)
+        file, pool = found.agents or self.file, found.pool or pool_in_force
         problems: tuple[str, ...] = ()
-        for some_file, some_roster, some_keys in (
-            (file, roster, keys),
-            (file, *self._roster_in_force()),
-            (self.file, roster, keys),
-        ):
+        for some_file, some_pool in ((file, pool), (file, pool_in_force), (self.file, pool)):
             try:
-                everybody = merge_roster(some_file, some_roster.workers)
+                workers = self._merged(some_file, some_pool)
             except ConfigError as error:
                 problems = problems or error.problems
                 continue
-            self._tell(problems, file, some_file, roster, some_roster)
+            if some_file is not file:
+                _refuse("agents", problems)
+            if some_pool is not pool:
+                _refuse("roster", problems)
+            self._tell(some_file, some_pool)
             self.file = some_file
-            self._seat(everybody.pool, some_roster, some_keys)
+            self._seat(workers, some_pool)
             return
-        self._tell(problems, file, self.file, roster, self._roster_in_force()[0])
+        _refuse("agents", problems)
+        _refuse("roster", problems)
 
     def let_go(self) -> None:
         """Forget the workers that were leaving and have gone."""
@@ -94,45 +94,32 @@ class Seats:
         here = self._still_leaving(seats)
         gone = [agent.name for agent in seats.leaving if agent not in here]
         if gone:
-            self._seat(seats.agents, seats.roster, seats.keys)
+            self._seat(seats.agents, seats.file)
             log.info("workers_left", workers=gone)
 
-    def _read_roster(self) -> tuple[Roster, Keys]:
-        if (seats := self.pool) is None:
-            return self._roster_in_force()
-        return _read("roster_refused", lambda: seats.read(seats.roster)) or self._roster_in_force()
+    def _pool_in_force(self) -> PoolFile:
+        return NO_POOL if self.pool is None else self.pool.file
 
-    def _roster_in_force(self) -> tuple[Roster, Keys]:
-        return (self._empty, {}) if self.pool is None else (self.pool.roster, self.pool.keys)
+    def _merged(self, file: AgentsFile, pool: PoolFile) -> tuple[Agent, ...]:
+        """The pool's workers as agents beside those of the file. Raises ConfigError."""
+        return () if self.pool is None else merge_files(file, pool.roster, self.pool.path).pool
 
-    def _tell(
-        self,
-        problems: tuple[str, ...],
-        file: AgentsFile,
-        taken_file: AgentsFile,
-        roster: Roster,
-        taken_roster: Roster,
-    ) -> None:
-        for problem in problems:
-            if taken_file is not file:
-                log.error("agents_refused", problem=problem)
-            if taken_roster is not roster:
-                log.error("roster_refused", problem=problem)
-        if taken_file is not self.file:
-            for warning in taken_file.warnings:
+    def _tell(self, file: AgentsFile, pool: PoolFile) -> None:
+        if file is not self.file:
+            for warning in file.warnings:
                 log.warning("configuration", advice=warning)
-            log.info("agents_reloaded", agents=len(taken_file.agents))
-        if taken_roster != self._roster_in_force()[0]:
-            log.info("roster_reloaded", workers=len(taken_roster.workers))
+            log.info("agents_reloaded", agents=len(file.agents))
+        if pool != self._pool_in_force():
+            log.info("roster_reloaded", workers=len(pool.roster.workers))
 
-    def _seat(self, workers: tuple[Agent, ...], roster: Roster, keys: Keys) -> None:
+    def _seat(self, workers: tuple[Agent, ...], pool: PoolFile) -> None:
         """Who is gone is turned away at the door before the board takes its claims; who is new is let in before it works."""
         known = [*self.file.agents.values(), *workers]
         self.tokens.replace(self.file.agents)
         if (seats := self.pool) is not None:
             names = {agent.name for agent in known}
             former = (*seats.agents, *seats.leaving)
-            seats.agents, seats.roster, seats.keys = workers, roster, keys
+            seats.agents, seats.file = workers, pool
             seats.leaving = tuple(agent for agent in former if agent.name not in names)
             seats.leaving = self._still_leaving(seats)
             known += seats.leaving
@@ -141,7 +128,7 @@ class Seats:
             seats.tokens.replace(by_digest(seats.minted, (*workers, *seats.leaving)))
         self.board.replace_agents(Directory(known))
         if seats is not None:
-            seats.pool.replace_roster(roster, seats.minted, keys)
+            seats.pool.replace_roster(pool.roster, seats.minted, pool.keys)
 
     def _still_leaving(self, seats: PoolSeats) -> tuple[Agent, ...]:
         here = {status.name for status in seats.pool.status().workers}
@@ -160,13 +147,7 @@ async def keep_reloading(signals: Signals, seats: Seats) -> None:
             seats.reload()
 
 
-def _read(event: str, read: Callable[[], T]) -> T | None:
-    """What is read, or None with each problem in the log."""
-    try:
-        return read()
-    except (ConfigError, RosterError) as error:
-        for problem in error.problems:
-            log.error(event, problem=problem)
-    except OSError as error:
-        log.error(event, problem=str(error))
-    return None
+def _refuse(file: Literal["agents", "roster"], problems: Iterable[str]) -> None:
+    """Put into the log why this file changes nothing."""
+    for problem in problems:
+        log.error(f"{file}_refused", problem=problem)

@@ -10,6 +10,7 @@ import click
 import structlog
 import trio
 
+from roundtable.cli.owners_files import read_agents_file
 from roundtable.cli.reloading import Seats, keep_reloading
 from roundtable.cli.running import Signals, run
 from roundtable.cli.server import open_server, public_listener
@@ -39,7 +40,7 @@ async def serve(signals: Signals) -> int:
         open_standing(settings.db_path, server, lambda: None),
         trio.open_nursery() as nursery,
     ):
-        seats = Seats(settings.agents_config, listener.tokens, server.board, file)
+        seats = Seats(lambda _: read_agents_file(settings.agents_config), listener.tokens, server.board, file)
         nursery.start_soon(keep_reloading, signals, seats)
         announce(settings, server.urls[0], f"{len(file.agents)} agents")
         await signals.stop.wait()

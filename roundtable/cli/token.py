@@ -11,11 +11,11 @@ import click
 
 from roundtable.cli.connecting import agent_json, agent_lines, board_url
 from roundtable.cli.output import EXIT_CONFIGURATION, OutputError, as_json, fail, say
+from roundtable.cli.owners_files import merge_files
 from roundtable.cli.settings import read_settings
 from roundtable.config.agents import AgentsFile
 from roundtable.config.agents_edit import Edit, add_agent, edit_agents, remove_agent, replace_token
 from roundtable.config.errors import ConfigError, shown
-from roundtable.config.roster import merge_roster
 from roundtable.config.settings import Settings
 from roundtable.config.tokens import digest_of, new_token
 from roundtable.rules.agents import Agent, Role
@@ -84,7 +84,7 @@ def _change(edit: Edit, token: str, wants_json: bool) -> None:
         agents.update(file.agents)
         # `up` would refuse a name that is in the pool's roster too; a roster that is wrong itself is not looked at
         with suppress(OSError, RosterError):
-            merge_roster(file, read_roster(settings.workers_config).workers)
+            merge_files(file, read_roster(settings.workers_config), settings.workers_config)
 
     try:
         undo = edit_agents(settings.agents_config, edit, check)

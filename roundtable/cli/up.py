@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -14,18 +13,18 @@ import structlog
 import trio
 
 from roundtable.cli.init import Written, describe_files, initialise
-from roundtable.cli.reloading import Keys, PoolSeats, Seats, keep_reloading
+from roundtable.cli.owners_files import PoolFile, read_owners_files
+from roundtable.cli.reloading import PoolSeats, Seats, keep_reloading
 from roundtable.cli.running import Signals, run
 from roundtable.cli.serve import announce, start_settings, warn
 from roundtable.cli.server import Server, open_server, pool_listener, public_listener
 from roundtable.cli.standing import open_standing
-from roundtable.config.agents import AgentsFile, load_agents
-from roundtable.config.environment import read_environment
+from roundtable.config.agents import AgentsFile
 from roundtable.config.roster import merge_roster
 from roundtable.config.settings import Settings
 from roundtable.config.tokens import new_token
-from supervisor.config.keys import read_keys
-from supervisor.config.roster import Roster, gone, read_roster
+from supervisor.config.keys import Keys
+from supervisor.config.roster import Roster
 from supervisor.memory.ledger import pool_ledger_path
 from supervisor.pool import Pool, open_pool
 
@@ -43,25 +42,23 @@ def up_command() -> None:
 
 
 async def up(signals: Signals) -> int:
-    """Run board and pool until told to stop. Raises ConfigError, RosterError, StoreError, OSError."""
+    """Run board and pool until told to stop. Raises ConfigError, StoreError, OSError."""
     settings = start_settings()
     if not settings.agents_config.exists():
         initialise(settings, _first_words)
-    file = load_agents(settings.agents_config)
+    file, pool = read_owners_files(settings, Path.cwd(), Roster(())).sound()
     warn(file.warnings)
-    roster = _roster(settings, Roster(()))
-    environment = read_environment(os.environ, Path.cwd()).values
     async with (
-        open_roundtable(settings, file, roster, environment) as roundtable,
+        open_roundtable(settings, file, pool.roster, pool.keys) as roundtable,
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(keep_reloading, signals, roundtable.seats)
         announce(
             settings,
             roundtable.server.urls[0],
-            f"{len(file.agents)} agents, {len(roster.workers)} pool workers",
+            f"{len(file.agents)} agents, {len(pool.roster.workers)} pool workers",
         )
-        if not roster.workers:
+        if not pool.roster.workers:
             log.info("no_pool_workers", advice=_why_no_workers(settings))
         await signals.stop.wait()
         nursery.cancel_scope.cancel()
@@ -78,15 +75,14 @@ class Roundtable:
 
 @asynccontextmanager
 async def open_roundtable(
-    settings: Settings, file: AgentsFile, roster: Roster, environment: Mapping[str, str]
+    settings: Settings, file: AgentsFile, roster: Roster, keys: Keys
 ) -> AsyncIterator[Roundtable]:
     """Board and pool for as long as the context lasts.
 
     On leaving: nobody gets a new claim, the pool drains and releases while everything else is answered, then the
-    server stops. Raises ConfigError, RosterError, StoreError, OSError.
+    server stops. Raises ConfigError, StoreError, OSError.
     """
     everybody = merge_roster(file, roster.workers)
-    keys = read_keys(roster, environment)
     tokens = {agent.name: new_token() for agent in everybody.pool}
     # The pool's way in is there even for an empty roster, which the owner may fill while the program runs.
     public, inner = public_listener(settings, file.agents), pool_listener(tokens, everybody.pool)
@@ -108,9 +104,10 @@ async def open_roundtable(
             )
         )
         pool_seats = PoolSeats(
-            pool, inner.tokens, tokens, roster, keys, everybody.pool, partial(_read_roster, settings)
+            pool, inner.tokens, tokens, settings.workers_config, PoolFile(roster, keys), everybody.pool
         )
-        seats = Seats(settings.agents_config, public.tokens, server.board, file, pool_seats)
+        read = partial(read_owners_files, settings, Path.cwd())
+        seats = Seats(read, public.tokens, server.board, file, pool_seats)
         try:
             yield Roundtable(server, seats)
         finally:
@@ -124,19 +121,3 @@ def _why_no_workers(settings: Settings) -> str:
 
 def _first_words(written: Written, settings: Settings) -> str:
     return f"There is no configuration here yet, so `roundtable init` runs first.\n\n{describe_files(written, settings)}\n"
-
-
-def _read_roster(settings: Settings, in_force: Roster) -> tuple[Roster, Keys]:
-    """The roster and its keys as they are now. Raises RosterError, OSError."""
-    roster = _roster(settings, in_force)
-    return roster, read_keys(roster, read_environment(os.environ, Path.cwd()).values)
-
-
-def _roster(settings: Settings, in_force: Roster) -> Roster:
-    """The roster. Where there is no file an empty one, since the pool is optional, unless workers have come from it."""
-    try:
-        return read_roster(settings.workers_config)
-    except FileNotFoundError:
-        if in_force.workers:
-            raise gone(settings.workers_config) from None
-        return Roster(())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -32,49 +32,59 @@ class AgentsFile:
     warnings: tuple[str, ...] = ()
 
 
+class AgentsError(ConfigError):
+    """The agents cannot be used. `names` are those that could be read all the same."""
+
+    def __init__(self, problems: Iterable[str], names: Iterable[str] = ()) -> None:
+        super().__init__(problems)
+        self.names = frozenset(names)
+
+
 def load_agents(path: Path) -> AgentsFile:
     """The agents of the file.
 
-    Raises ConfigError with one line for each problem, all at once, each with its place: the agent's number in the file,
+    Raises AgentsError with one line for each problem, all at once, each with its place: the agent's number in the file,
     counted from 1, and its name where it is short enough to be no token.
     """
     name = shown(str(path))
     try:
         file = read_text(path)
     except FileNotFoundError:
-        raise ConfigError([f"{name} is not there; `roundtable init` writes one"]) from None
+        raise AgentsError([f"{name} is not there; `roundtable init` writes one"]) from None
     except UnreadableFileError as error:
-        raise ConfigError([f"{name} {error}"]) from None
+        raise AgentsError([f"{name} {error}"]) from None
     return AgentsFile(parse_agents(file.text, name), tuple(_mode_warnings(path, file)))
 
 
 def parse_agents(text: str, name: str) -> Mapping[bytes, Agent]:
-    """The agents of a text, by the SHA-256 of their tokens. Raises ConfigError; each problem begins with this name."""
-    agents, problems = _parse(text)
+    """The agents of a text, by the SHA-256 of their tokens. Raises AgentsError; each problem begins with this name."""
+    entries, problems = _parse(text)
+    agents = {entry.digest: entry.agent for entry in entries if entry.digest and entry.agent}
+    problems = problems or directory_problems(agents.values())
     if problems:
-        raise ConfigError(f"{name}: {problem}" for problem in problems)
+        names = [entry.name for entry in entries if entry.name is not None]
+        raise AgentsError((f"{name}: {problem}" for problem in problems), names)
     return MappingProxyType(agents)
 
 
-def _parse(text: str) -> tuple[dict[bytes, Agent], list[str]]:
+def _parse(text: str) -> tuple[list[Entry], list[str]]:
     try:
         content = json.loads(text, object_pairs_hook=JsonObject, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        return {}, [f"line {error.lineno}, column {error.colno}: is not JSON ({error.msg.split(':')[0]})"]
+        return [], [f"line {error.lineno}, column {error.colno}: is not JSON ({error.msg.split(':')[0]})"]
     except RecursionError:
-        return {}, ["is nested too deeply"]
+        return [], ["is nested too deeply"]
     except ValueError:
-        return {}, [
+        return [], [
             "holds a number that JSON or this program does not have (NaN, Infinity, thousands of digits)"
         ]
     if not isinstance(content, JsonObject):
-        return {}, ["must be an object from token to agent"]
+        return [], ["must be an object from token to agent"]
     if len(content.pairs) > MAX_AGENTS:
-        return {}, [f"has {len(content.pairs)} agents; at most {MAX_AGENTS} are allowed"]
+        return [], [f"has {len(content.pairs)} agents; at most {MAX_AGENTS} are allowed"]
     entries = [read_entry(number, key, value) for number, (key, value) in enumerate(content.pairs, start=1)]
     problems = [problem for entry in entries for problem in entry.problems] + _problems_between(entries)
-    agents = {entry.digest: entry.agent for entry in entries if entry.digest and entry.agent}
-    return agents, problems or directory_problems(agents.values())
+    return entries, problems
 
 
 def _problems_between(entries: list[Entry]) -> list[str]:

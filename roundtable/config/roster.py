@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from roundtable.config.agents import AgentsFile
-from roundtable.config.errors import ConfigError, shown
+from roundtable.config.errors import ConfigError
 from roundtable.config.labels import directory_problems, name_problem, skills_problems
 from roundtable.rules.agents import Agent, Directory, Role
 
@@ -22,6 +21,9 @@ class RosterWorker(Protocol):
     def skills(self) -> Sequence[str]: ...
     @property
     def concurrency(self) -> int: ...
+    @property
+    def place(self) -> str:
+        """Where its owner finds it in the roster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,36 +34,49 @@ class Roster:
     pool: tuple[Agent, ...]
 
 
-def merge_roster(agents_file: AgentsFile, roster_workers: Iterable[RosterWorker]) -> Roster:
+def merge_roster(agents_file: AgentsFile, workers: Sequence[RosterWorker]) -> Roster:
     """Everybody who may call the board. A worker of the pool may hold as many tasks as it does at once.
 
-    Raises ConfigError with one line for each problem: a name that is in both files or twice in one, names or skills
-    that the board does not take, more agents than one list of them holds.
+    The workers' names differ from each other. Raises ConfigError with what `worker_problems` and `problems_together` find.
     """
     named = list(agents_file.agents.values())
-    workers = list(roster_workers)
-    taken = {agent.name for agent in named}
-    problems: list[str] = []
-    for number, worker in enumerate(workers, start=1):
-        place = f"pool worker {number}"
-        if problem := name_problem(worker.name):
-            problems.append(f"{place}: {problem}")
-        elif worker.name in taken:
-            problems.append(
-                f"{place}: the name {shown(worker.name)} is in the agents file too; one of them must change"
-            )
-        problems += [f"{place}: {problem}" for problem in skills_problems(worker.skills)]
-    counts = Counter(worker.name for worker in workers)
-    problems += [
-        f"{count} pool workers are named {shown(name)}" for name, count in counts.items() if count > 1
-    ]
-    if problems:
+    names = {agent.name for agent in named}
+    if problems := [*worker_problems(workers), *problems_together(agents_file, names, workers)]:
         raise ConfigError(problems)
-    pool = tuple(
+    pool = _agents(workers)
+    return Roster(Directory([*named, *pool]), pool)
+
+
+def worker_problems(workers: Iterable[RosterWorker]) -> list[str]:
+    """Names and skills that the board does not take, each with its place in the roster."""
+    problems = []
+    for worker in workers:
+        if problem := name_problem(worker.name):
+            problems.append(f"{worker.place}: name: {problem}")
+        problems += [f"{worker.place}: skills: {problem}" for problem in skills_problems(worker.skills)]
+    return problems
+
+
+def problems_together(
+    agents_file: AgentsFile | None, names: Collection[str], workers: Sequence[RosterWorker]
+) -> list[str]:
+    """What keeps the agents file from being used with this roster: names that are in both, more agents than fit.
+
+    `names` are those in the agents file, which may be None: wrong for other reasons.
+    """
+    problems = [
+        f"{worker.place}: name: is in the agents file too; one of them must change"
+        for worker in workers
+        if worker.name in names
+    ]
+    if agents_file is not None:
+        everybody = [*agents_file.agents.values(), *_agents(workers)]
+        problems += [f"with the agents file: {problem}" for problem in directory_problems(everybody)]
+    return problems
+
+
+def _agents(workers: Iterable[RosterWorker]) -> tuple[Agent, ...]:
+    return tuple(
         Agent(worker.name, Role.WORKER, tuple(worker.skills), max_claims=worker.concurrency)
         for worker in workers
     )
-    everybody = [*named, *pool]
-    if too_many := directory_problems(everybody):
-        raise ConfigError(too_many)
-    return Roster(Directory(everybody), pool)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from supervisor.config.urls import UrlError, checked_url
+from supervisor.rules.text import in_one_line
+
+NAME_SHOWN_CHARS: Final = 23
+"""A longer name is not told with a problem: tokens have more characters, and so have nearly all keys."""
 
 
 class ConfigurationError(Exception):
     """What the owner wrote is wrong. `problems` has one line each, with its place and without the value found there."""
 
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
+    def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
 
 
 def _url(text: str) -> str:
@@ -34,6 +40,17 @@ def _prompt(text: str) -> str:
     if any(not char.isprintable() and char not in "\t\r\n" for char in text):
         raise ValueError("holds a control character")
     return text
+
+
+def place_of(table: str, name: object) -> str:
+    """The table as its owner finds it again, with the name that stands in it, unless that may be a secret in the wrong place."""
+    is_shown = isinstance(name, str) and 0 < len(name) <= NAME_SHOWN_CHARS and name.isprintable()
+    return f'{table} ("{name}")' if is_shown else table
+
+
+def in_file(path: Path, problems: Iterable[str]) -> tuple[str, ...]:
+    """The problems, each with the file that it is in."""
+    return tuple(f"{in_one_line(str(path))}: {problem}" for problem in problems)
 
 
 Url = Annotated[str, AfterValidator(_url)]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -24,12 +23,15 @@ from supervisor.config.fields import (
     TimeoutSeconds,
     Url,
     Variable,
+    in_file,
     message_of,
+    place_of,
 )
 from supervisor.rules.text import in_one_line
 
 DEFAULT_BOARD_URL: Final = "http://127.0.0.1:8000/mcp"
 
+_QUOTED_NAME = re.compile(r"""(['"]).{4,}\1""")
 _LOOKS_LIKE_A_FIELD = re.compile(r"[a-z_]{1,40}")
 _SECRET_FIELDS = frozenset({"api_key", "apikey", "key", "token", "secret", "password", "authorization"})
 
@@ -40,7 +42,7 @@ class RosterError(ConfigurationError):
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One roster worker, complete and checked."""
+    """One roster worker, complete and checked. Where it stands in the file makes it no other worker."""
 
     name: str
     model: str
@@ -60,6 +62,13 @@ class Worker:
     price_output: float | None = None
     cooldown_seconds: int = 900
     max_failures: int = 3
+    number: int = field(default=0, compare=False)
+    """Which of the file's [[workers]] it is, counted from 1; 0 where it comes from elsewhere."""
+
+    @property
+    def place(self) -> str:
+        """Where its owner finds it, for a problem with it."""
+        return place_of(f"workers[{self.number}]", self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,36 +81,56 @@ class Roster:
     url: str | None = None
 
 
-def read_roster(path: Path) -> Roster:
-    """The roster in the file.
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A roster as far as it is right, and what is wrong with the rest: other checks need not wait until that is mended."""
 
-    Raises RosterError with every problem, OSError if the file cannot be read.
-    """
+    roster: Roster
+    problems: tuple[str, ...] = ()
+
+
+def read_roster(path: Path) -> Roster:
+    """The roster in the file. Raises RosterError with every problem, FileNotFoundError."""
+    draft = read_draft(path)
+    if draft.problems:
+        raise RosterError(in_file(path, draft.problems))
+    return draft.roster
+
+
+def read_draft(path: Path) -> Draft:
+    """The roster in the file, as far as it is right. Raises FileNotFoundError."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise RosterError([f"{path.name}: is not UTF-8"]) from None
-    try:
-        return parse_roster(text)
-    except RosterError as error:
-        raise RosterError([f"{path.name}: {problem}" for problem in error.problems]) from None
+        return Draft(Roster(()), ("is not UTF-8",))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return Draft(Roster(()), (f"cannot be read: {error.strerror}",))
+    return draft_roster(text)
 
 
-def gone(path: Path) -> RosterError:
-    """For a program that works by a roster whose file is no longer there: perhaps it is just being written anew."""
-    return RosterError(
-        [f"{path.name}: is not there any more; a roster that names no worker takes all of them off"]
-    )
+def gone(path: Path) -> tuple[str, ...]:
+    """What is wrong where workers have come from a file that is no longer there: it may just be being written anew."""
+    return in_file(path, ["is not there any more; a roster that names no worker takes all of them off"])
 
 
 def parse_roster(text: str) -> Roster:
     """The roster in the text. Raises RosterError with every problem at once."""
+    draft = draft_roster(text)
+    if draft.problems:
+        raise RosterError(draft.problems)
+    return draft.roster
+
+
+def draft_roster(text: str) -> Draft:
+    """The roster in the text, as far as it is right."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise RosterError([f"is not TOML: {error}"]) from None
+        return Draft(Roster(()), (f"is not TOML: {_without_quotes(str(error))}",))
     except RecursionError:
-        raise RosterError(["is not TOML: nested too deep"]) from None
+        return Draft(Roster(()), ("is not TOML: nested too deep",))
     problems: list[str] = [
         f"{_named(name)}: no such table" for name in document if name not in {"workers", "defaults", "pool"}
     ]
@@ -113,6 +142,7 @@ def parse_roster(text: str) -> Roster:
         problems.append("workers: each worker begins with a line [[workers]]")
         entries = []
     workers = []
+    first_of: dict[str, int] = {}
     for number, entry in enumerate(entries, start=1):
         place = f"workers[{number}]"
         reported = defaults if isinstance(defaults, Mapping) else ()
@@ -121,16 +151,13 @@ def parse_roster(text: str) -> Roster:
             fields = table.model_dump(exclude_none=True)
             for name in {"skills", "fallback_models"} & fields.keys():
                 fields[name] = tuple(fields[name])
-            workers.append(Worker(**fields))
-    names = Counter(
-        entry["name"] for entry in entries if isinstance(entry, dict) and _is_name(entry.get("name"))
-    )
-    problems += [
-        f'workers: the name "{name}" is there {count} times' for name, count in names.items() if count > 1
-    ]
-    if problems or pool is None:
-        raise RosterError(problems)
-    return Roster(tuple(workers), pool.grace_seconds, pool.poll_interval, pool.url)
+            workers.append(Worker(**fields, number=number))
+        given = entry.get("name") if isinstance(entry, Mapping) else None
+        if isinstance(given, str) and (first := first_of.setdefault(given, number)) != number:
+            problems.append(f"{place_of(place, given)}: name: is that of workers[{first}] too")
+    pool = pool or _PoolTable()
+    roster = Roster(tuple(workers), pool.grace_seconds, pool.poll_interval, pool.url)
+    return Draft(roster, tuple(problems))
 
 
 def _unique(items: list[str]) -> list[str]:
@@ -177,10 +204,6 @@ class _WorkerTable(_WorkerFields):
     token_env: Variable | None = None
 
 
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= 100 and value.isprintable()
-
-
 def _with_defaults(entry: Any, defaults: Any) -> Any:
     """The worker's table filled up with those defaults that are right: a wrong one has been reported at its own place."""
     if not isinstance(entry, Mapping) or not isinstance(defaults, Mapping):
@@ -205,12 +228,16 @@ def _checked(
     if not isinstance(value, Mapping):
         problems.append(f"{place}: must be a table")
         return None
-    who = f' ("{value["name"]}")' if _is_name(value.get("name")) else ""
     try:
         return table.model_validate(dict(value))
     except ValidationError as error:
-        problems.extend(_described(error, place + who, reported))
+        problems.extend(_described(error, place_of(place, value.get("name")), reported))
         return None
+
+
+def _without_quotes(tomls_words: str) -> str:
+    """What the parser says, without the names that it quotes: one may be a secret in the wrong place."""
+    return _QUOTED_NAME.sub("…", tomls_words)
 
 
 def _named(unknown: str) -> str:

@@ -20,10 +20,11 @@ from supervisor.config.fields import (
     Table,
     TimeoutSeconds,
     Url,
+    in_file,
     message_of,
 )
-from supervisor.config.keys import read_keys, read_tokens
-from supervisor.config.roster import DEFAULT_BOARD_URL, Roster, Worker, gone, read_roster
+from supervisor.config.keys import Keys, read_keys, read_tokens
+from supervisor.config.roster import DEFAULT_BOARD_URL, Draft, Roster, Worker, gone, read_draft
 from supervisor.config.urls import is_loopback
 
 DEFAULT_ROSTER: Final = "config/workers.toml"
@@ -40,7 +41,7 @@ class PoolSettings:
     roster: Roster
     url: str
     tokens: Mapping[str, str] = field(repr=False)
-    keys: Mapping[str, SecretStr | None]
+    keys: Keys
     path: Path | None
 
 
@@ -78,14 +79,14 @@ def read_pool_settings(
     """The workers of the roster file if there is one in the folder, else the one of the WORKER_ variables.
 
     A program that works by a roster (`in_force`) does not change over to the variables when its file is gone. Raises
-    ConfigurationError with one line for each problem, and OSError if the roster cannot be read.
+    ConfigurationError with one line for each problem.
     """
     path = folder / environment.get("ROUNDTABLE_WORKERS_CONFIG", DEFAULT_ROSTER)
     try:
-        return _from_roster(read_roster(path), path, environment)
+        return _from_roster(read_draft(path), path, environment)
     except FileNotFoundError:
         if in_force is not None and in_force.path is not None:
-            raise gone(path) from None
+            raise ConfigurationError(gone(path)) from None
     if "ROUNDTABLE_WORKERS_CONFIG" in environment:
         raise ConfigurationError(["ROUNDTABLE_WORKERS_CONFIG: there is no such file"])
     return _from_variables(_checked(_WorkerVariables, environment))
@@ -112,19 +113,13 @@ class _WorkerVariables(_BoardVariable):
     poll_interval: PollSeconds = Field(default=10, alias="WORKER_POLL_INTERVAL")
 
 
-def _from_roster(roster: Roster, path: Path, environment: Mapping[str, str]) -> PoolSettings:
-    problems = [] if roster.workers else [f"{path.name}: names no worker"]
-    keys: Mapping[str, SecretStr | None] = {}
-    tokens: Mapping[str, str] = {}
+def _from_roster(draft: Draft, path: Path, environment: Mapping[str, str]) -> PoolSettings:
+    roster = draft.roster
+    keys, key_problems = read_keys(roster, environment)
+    tokens, token_problems = read_tokens(roster, environment)
+    nobody = [] if roster.workers or draft.problems else ["names no worker"]
+    problems = [*in_file(path, [*draft.problems, *nobody, *key_problems, *token_problems])]
     url = roster.url or ""
-    try:
-        keys = read_keys(roster, environment)
-    except ConfigurationError as error:
-        problems += error.problems
-    try:
-        tokens = read_tokens(roster, environment)
-    except ConfigurationError as error:
-        problems += error.problems
     if roster.url is None:
         try:
             url = _checked(_BoardVariable, environment).url

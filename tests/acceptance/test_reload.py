@@ -240,6 +240,44 @@ async def test_files_that_are_gone_are_refused_and_everybody_works_on(tmp_path) 
     assert len(endpoint.requests) == 2
 
 
+@pytest.mark.spec("POOL-1", "POOL-3", "CLI-2", "SUP-10")
+async def test_every_problem_of_both_files_is_told_at_once_at_the_start_and_at_a_hang_up(tmp_path) -> None:
+    write_agents(tmp_path, lead="leader", poet="boss")
+    poet = {"name": "poet", "model": "m", "base_url": "http://127.0.0.1:1/v1"}
+    far = {**poet, "name": "far", "base_url": "https://models.example/v1", "api_key_env": "NOT_SET"}
+    wrong = [
+        ('workers[2] ("poet"): concurrency', {**poet, "concurrency": 0}),
+        ('workers[3] ("far"): api_key_env', far),
+    ]
+    write_roster(tmp_path, {}, poet, *(worker for _, worker in wrong))
+    told = [place for place, _ in wrong]
+    told += [
+        'workers[2] ("poet"): name: is that of workers[1] too',
+        'workers[1] ("poet"): name: is in the agents file too',
+    ]
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with open_program("up", folder=tmp_path) as up:
+            assert await up.ended(20) == 2
+        assert [place for place in told if place not in up.err.text] == []
+        assert 'agent 2 ("poet"): role must be leader or worker' in up.err.text
+        write_agents(tmp_path, lead="leader")
+        write_roster(tmp_path, {}, poet)
+        async with open_program("up", folder=tmp_path, settings={"ROUNDTABLE_LOG_FORMAT": "json"}) as up:
+            await up.out.line(lambda line: '"listening"' in line)
+            write_agents(tmp_path, lead="leader", poet="worker")
+            write_roster(tmp_path, {}, poet, *(worker for _, worker in wrong))
+            up.process.send_signal(signal.SIGHUP)
+            await up.err.line(lambda line: "agents_refused" in line)
+            up.process.send_signal(signal.SIGTERM)
+            assert await up.ended(12) == 0
+    events = [json.loads(line) for line in up.err.lines]
+    refused = [event["problem"] for event in events if event["event"] == "roster_refused"]
+    assert [place for place in told if not any(place in problem for problem in refused)] == []
+    # agents.json has nothing wrong in itself, but the roster in force has a worker of that name
+    [clash] = [event["problem"] for event in events if event["event"] == "agents_refused"]
+    assert clash.endswith('workers[1] ("poet"): name: is in the agents file too; one of them must change')
+
+
 @pytest.mark.spec("CONF-11", "STOP-1")
 async def test_hang_ups_from_the_first_line_to_the_last_end_nothing(tmp_path) -> None:
     write_agents(tmp_path, lead="leader")

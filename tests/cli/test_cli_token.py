@@ -105,7 +105,7 @@ def test_a_name_of_the_pools_roster_is_refused(folder):
     roster.write_text('[[workers]]\nname = "poet"\nmodel = "m"\nbase_url = "https://models.example"\n')
     result = run("token", "new", "poet")
     assert result.exit_code == 2
-    assert 'the name "poet" is in the agents file too' in result.stderr
+    assert 'workers[1] ("poet"): name: is in the agents file too' in result.stderr
     assert path.read_bytes() == before
     roster.write_text("this is no roster")
     assert run("token", "new", "poet").exit_code == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.config.keys import read_keys, read_tokens
-from supervisor.config.roster import Roster, RosterError, Worker, parse_roster, read_roster
+from supervisor.config.roster import Roster, RosterError, Worker, draft_roster, parse_roster, read_roster
 
 MINIMAL = """
 [[workers]]
@@ -157,8 +157,41 @@ concurrency = true
         'workers[2] ("a"): model: is missing',
         'workers[2] ("a"): base_url: the address is neither https:// nor http:// to this machine',
         'workers[2] ("a"): concurrency: Input should be a valid integer',
-        'workers: the name "a" is there 2 times',
+        'workers[2] ("a"): name: is that of workers[1] too',
     ]
+
+
+@pytest.mark.spec("POOL-1")
+def test_what_is_right_in_a_wrong_roster_is_there_for_other_checks():
+    draft = draft_roster("[pool]\nurl = 1\n[[workers]]\nname = 'a'\n" + MINIMAL + MINIMAL)
+    assert [(worker.name, worker.place) for worker in draft.roster.workers] == [
+        ("local", 'workers[2] ("local")'),
+        ("local", 'workers[3] ("local")'),
+    ]
+    assert [problem.partition(": ")[0] for problem in draft.problems] == [
+        "pool",
+        'workers[1] ("a")',
+        'workers[1] ("a")',
+        'workers[3] ("local")',
+    ]
+
+
+@pytest.mark.parametrize("name", ["rt_0123456789abcdef0123456789", "sk-proj-0123456789abcdef0123"])
+def test_a_name_that_is_as_long_as_a_token_is_not_told_with_a_problem(name: str):
+    roster = MINIMAL.replace("local", name)
+    problems = problems_of(f"{roster}concurrency = 0\n{roster}max_failures = 0\n")
+    assert [problem.split(": ")[:2] for problem in problems] == [
+        ["workers[1]", "concurrency"],
+        ["workers[2]", "max_failures"],
+        ["workers[2]", "name"],
+    ]
+    assert name not in str(problems)
+
+
+def test_a_worker_that_stands_elsewhere_in_the_file_is_the_same_worker():
+    other = MINIMAL.replace("local", "other")
+    first, second = parse_roster(MINIMAL + other), parse_roster(other + MINIMAL)
+    assert first.workers == second.workers[::-1]
 
 
 @pytest.mark.parametrize(
@@ -231,8 +264,16 @@ def test_a_byte_order_mark_is_accepted(tmp_path: Path):
 def test_problems_of_a_file_name_the_file(tmp_path: Path):
     path = tmp_path / "workers.toml"
     path.write_bytes(b"\xff")
-    with pytest.raises(RosterError, match=r"workers.toml: is not UTF-8"):
+    with pytest.raises(RosterError) as caught:
         read_roster(path)
+    assert caught.value.problems == (f"{path}: is not UTF-8",)
+
+
+def test_a_file_that_cannot_be_read_is_a_problem_and_none_at_all_is_another_thing(tmp_path: Path):
+    with pytest.raises(RosterError, match="cannot be read: Is a directory"):
+        read_roster(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        read_roster(tmp_path / "none")
 
 
 @pytest.mark.parametrize("name", ["a\\nb", " a", "", "a" * 101, "\\u001b[31m"])
@@ -269,7 +310,8 @@ token_env = "FAR_TOKEN"
 
 
 def test_keys_are_taken_from_the_named_variables_and_show_themselves_masked():
-    keys = read_keys(parse_roster(WITH_KEY + MINIMAL), {"FAR_KEY": "sk-very-secret"})
+    keys, problems = read_keys(parse_roster(WITH_KEY + MINIMAL), {"FAR_KEY": "sk-very-secret"})
+    assert problems == []
     assert keys["local"] is None
     assert keys["far"].get_secret_value() == "sk-very-secret"
     assert "sk-very-secret" not in repr(keys)
@@ -279,31 +321,49 @@ def test_keys_are_taken_from_the_named_variables_and_show_themselves_masked():
 def test_a_key_that_is_missing_or_cannot_stand_in_a_header_is_a_problem_that_repeats_neither_name_nor_value(
     value,
 ):
-    with pytest.raises(RosterError) as caught:
-        read_keys(parse_roster(WITH_KEY), {} if value is None else {"FAR_KEY": value})
-    (problem,) = caught.value.problems
-    assert problem.startswith('worker "far": api_key_env: ')
+    _, [problem] = read_keys(parse_roster(WITH_KEY), {} if value is None else {"FAR_KEY": value})
+    assert problem.startswith('workers[1] ("far"): api_key_env: ')
     assert "FAR_KEY" not in problem
     assert not value or value not in problem
 
 
 def test_an_endpoint_elsewhere_needs_a_key():
-    with pytest.raises(RosterError, match="api_key_env is missing"):
-        read_keys(parse_roster(WITH_KEY.replace('api_key_env = "FAR_KEY"', "")), {})
+    _, [problem] = read_keys(parse_roster(WITH_KEY.replace('api_key_env = "FAR_KEY"', "")), {})
+    assert problem.startswith('workers[1] ("far"): api_key_env: is missing')
 
 
 @pytest.mark.spec("POOL-4")
 def test_a_pool_apart_from_the_board_needs_a_token_for_each_worker():
     roster = parse_roster(WITH_KEY + MINIMAL)
-    with pytest.raises(RosterError, match='worker "local": token_env is missing'):
-        read_tokens(roster, {"FAR_TOKEN": "t" * 30})
-    assert read_tokens(parse_roster(WITH_KEY), {"FAR_TOKEN": "t" * 30}) == {"far": "t" * 30}
+    _, [problem] = read_tokens(roster, {"FAR_TOKEN": "t" * 30})
+    assert problem.startswith('workers[2] ("local"): token_env: is missing')
+    assert read_tokens(parse_roster(WITH_KEY), {"FAR_TOKEN": "t" * 30}) == ({"far": "t" * 30}, [])
 
 
 def test_two_workers_with_one_token_are_refused():
     other = WITH_KEY.replace('"far"', '"other"').replace("FAR_TOKEN", "OTHER_TOKEN")
-    with pytest.raises(RosterError, match=r'worker "other": has the same token as "far"'):
-        read_tokens(parse_roster(WITH_KEY + other), {"FAR_TOKEN": "t" * 30, "OTHER_TOKEN": "t" * 30})
+    both = {"FAR_TOKEN": "t" * 30, "OTHER_TOKEN": "t" * 30}
+    _, [problem] = read_tokens(parse_roster(WITH_KEY + other), both)
+    assert problem.startswith('workers[2] ("other"): token_env: has the same token as workers[1] ("far")')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = {{'{key}' = 1, '{key}' = 2}}",
+        "['{key}']\n['{key}']",
+        "a = 1\n['a'.'{key}']",
+        "'{key}' = 1\n'{key}' = 2",
+        "a = '{key}",
+        "a = {key}",
+    ],
+)
+def test_what_is_no_toml_is_told_by_its_place_alone(text: str) -> None:
+    key = "sk-abcDEF123456"
+    (problem,) = problems_of(text.format(key=key))
+    assert problem.startswith("is not TOML: ")
+    assert problem.endswith(")")
+    assert "abc" not in problem
 
 
 @pytest.mark.parametrize("key", ["sk-abcDEF123456", "AKIA0000EXAMPLE", "k" * 41])

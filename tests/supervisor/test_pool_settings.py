@@ -118,17 +118,26 @@ def test_a_roster_file_takes_the_place_of_the_variables(tmp_path: Path):
 
 @pytest.mark.spec("POOL-4")
 def test_what_a_roster_lacks_in_the_environment_is_told_at_once(tmp_path: Path):
-    (tmp_path / "my.toml").write_text(ROSTER)
-    assert problems_of({"ROUNDTABLE_WORKERS_CONFIG": "my.toml", "ROUNDTABLE_URL": "ftp://x"}, tmp_path) == [
-        'worker "far": api_key_env: the variable it names is not set',
-        'worker "far": token_env: the variable it names is not set',
+    path = tmp_path / "my.toml"
+    path.write_text(ROSTER + "[[workers]]\nname = 'far'\n" + ROSTER.replace('"far"', '"near"'))
+    environment = {"ROUNDTABLE_WORKERS_CONFIG": "my.toml", "ROUNDTABLE_URL": "ftp://x"}
+    assert problems_of(environment, tmp_path) == [
+        f'{path}: workers[2] ("far"): model: is missing',
+        f'{path}: workers[2] ("far"): base_url: is missing',
+        f'{path}: workers[2] ("far"): name: is that of workers[1] too',
+        f'{path}: workers[1] ("far"): api_key_env: the variable it names is not set',
+        f'{path}: workers[3] ("near"): api_key_env: the variable it names is not set',
+        f'{path}: workers[1] ("far"): token_env: the variable it names is not set',
+        f'{path}: workers[3] ("near"): token_env: the variable it names is not set',
         "ROUNDTABLE_URL: the address is neither https:// nor http:// to this machine",
     ]
 
 
 def test_a_pool_apart_without_a_worker_is_a_problem(tmp_path: Path):
     (tmp_path / "my.toml").write_text("# nothing\n")
-    assert problems_of({"ROUNDTABLE_WORKERS_CONFIG": "my.toml"}, tmp_path) == ["my.toml: names no worker"]
+    assert problems_of({"ROUNDTABLE_WORKERS_CONFIG": "my.toml"}, tmp_path) == [
+        f"{tmp_path / 'my.toml'}: names no worker"
+    ]
 
 
 def test_a_roster_that_is_named_and_not_there_is_a_problem(tmp_path: Path):

@@ -32,6 +32,7 @@ class PoolWorker:
     name: str
     skills: list = field(default_factory=list)
     concurrency: int = 1
+    place: str = "here"
 
 
 @pytest.fixture
@@ -320,11 +321,13 @@ def test_without_a_pool_the_file_is_everybody(table):
 @pytest.mark.parametrize(
     ("workers", "problem"),
     [
-        ([PoolWorker("bob")], 'pool worker 1: the name "bob" is in the agents file too'),
-        ([PoolWorker("a"), PoolWorker("a")], '2 pool workers are named "a"'),
-        ([PoolWorker("board")], "pool worker 1: the name board is taken"),
-        ([PoolWorker("a", ["x", "x"])], "pool worker 1: has the same skill twice"),
-        ([PoolWorker(f"w{number}") for number in range(199)], "has 201 agents; at most 200 are allowed"),
+        ([PoolWorker("bob")], "here: name: is in the agents file too; one of them must change"),
+        ([PoolWorker("board")], "here: name: the name board is taken"),
+        ([PoolWorker("a", ["x", "x"])], "here: skills: has the same skill twice"),
+        (
+            [PoolWorker(f"w{number}") for number in range(199)],
+            "with the agents file: has 201 agents; at most 200 are allowed",
+        ),
     ],
 )
 def test_a_pool_that_does_not_fit_is_refused(table, workers, problem):
@@ -332,6 +335,19 @@ def test_a_pool_that_does_not_fit_is_refused(table, workers, problem):
         merge_roster(table, workers)
     [said] = caught.value.problems
     assert said.startswith(problem)
+
+
+def test_all_that_keeps_a_pool_from_fitting_is_told_at_once(table):
+    workers = [PoolWorker(f"w{number}") for number in range(197)]
+    workers += [PoolWorker("bob", place="there"), PoolWorker("board", ["x", "x"])]
+    with pytest.raises(ConfigError) as caught:
+        merge_roster(table, workers)
+    assert [problem.partition(": ")[0] for problem in caught.value.problems] == [
+        "here",
+        "here",
+        "there",
+        "with the agents file",
+    ]
 
 
 def test_tokens_differ_and_pass_for_tokens(path):
