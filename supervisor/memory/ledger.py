@@ -75,7 +75,7 @@ def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
 
 
 class Ledger:
-    """Calls, claims and failures of all workers of one pool. Times are seconds since 1970."""
+    """Calls, claims, failures and refusals of all workers of one pool. Times are seconds since 1970."""
 
     def __init__(self, db: sqlite3.Connection, now: float) -> None:
         self._db = db
@@ -83,6 +83,7 @@ class Ledger:
         # The clock was set back since: what lies in the future would count for ever.
         db.execute("UPDATE calls SET started_at = ? WHERE started_at > ?", (now, now))
         db.execute("UPDATE failures SET failed_at = ? WHERE failed_at > ?", (now, now))
+        db.execute("UPDATE refusals SET refused_at = ? WHERE refused_at > ?", (now, now))
         self._forget_old_failures(now)
 
     def begin_call(self, worker: str, model: str, reserved: Usage, now: float) -> int:
@@ -192,5 +193,28 @@ class Ledger:
         """How often the worker has failed, by task."""
         return dict(self._db.execute("SELECT task_id, failures FROM failures WHERE worker = ?", (worker,)))
 
+    def note_refusal(self, worker: str, model: str, task_id: int, *, setup: str, now: float) -> int:
+        """How many different tasks were refused since the model last answered the worker, this one included.
+
+        `setup`: how the worker asks. What was refused when it asked in another way is forgotten.
+        """
+        self._forget_old_failures(now)
+        self._db.execute(
+            "DELETE FROM refusals WHERE worker = ? AND model = ? AND setup <> ?", (worker, model, setup)
+        )
+        self._db.execute(
+            "INSERT OR REPLACE INTO refusals (worker, model, task_id, setup, refused_at) VALUES (?, ?, ?, ?, ?)",
+            (worker, model, task_id, setup, now),
+        )
+        (tasks,) = self._db.execute(
+            "SELECT count(*) FROM refusals WHERE worker = ? AND model = ?", (worker, model)
+        ).fetchone()
+        return int(tasks)
+
+    def note_answer(self, worker: str, model: str) -> None:
+        """The model has answered: it is set up rightly, so what was refused before were the tasks."""
+        self._db.execute("DELETE FROM refusals WHERE worker = ? AND model = ?", (worker, model))
+
     def _forget_old_failures(self, now: float) -> None:
         self._db.execute("DELETE FROM failures WHERE failed_at < ?", (now - LEDGER_KEPT_SECONDS,))
+        self._db.execute("DELETE FROM refusals WHERE refused_at < ?", (now - LEDGER_KEPT_SECONDS,))

@@ -37,7 +37,7 @@ class TaskInHand:
 class WorkerRecord:
     """The memory of one worker: what a crash must not reset. Moments are of Trio's clock.
 
-    Calls, tokens and failures on tasks are in the ledger, which outlives the program too.
+    Calls, tokens, failures on tasks and refused tasks are in the ledger, which outlives the program too.
     """
 
     troubles: int = 0
@@ -46,8 +46,6 @@ class WorkerRecord:
     """Until when it backs off."""
     tokens_free_at: float = float("-inf")
     """Until when the day's tokens do not suffice for the brief that came last."""
-    answered: set[str] = field(default_factory=set)
-    """Models that have answered: what they refuse now is a task, not the roster."""
     unusable: set[str] = field(default_factory=set)
     """Models that the endpoint does not know."""
     restarts: RestartHistory = field(default_factory=RestartHistory)
@@ -81,7 +79,6 @@ class WorkerRecord:
         self.foreign = None
         self.has_unread_claim = False
         self.unusable.clear()
-        self.answered.clear()
         self.troubles = 0
         self.free_at = self.tokens_free_at = float("-inf")
         self.restarts = RestartHistory()

@@ -36,6 +36,16 @@ CREATE TABLE failures (
     PRIMARY KEY (worker, task_id)
 ) STRICT;
 """,
+    """
+CREATE TABLE refusals (                        -- tasks that an endpoint refused since the model last answered the worker
+    worker     TEXT NOT NULL,
+    model      TEXT NOT NULL,
+    task_id    INTEGER NOT NULL,
+    setup      TEXT NOT NULL,                  -- a digest of how the worker asks: refusals of another one say nothing
+    refused_at REAL NOT NULL,
+    PRIMARY KEY (worker, model, task_id)
+) STRICT;
+""",
 )
 """Step n makes version n + 1 of version n; 0 is an empty file. A step that has gone out is never changed."""
 

@@ -17,11 +17,11 @@ from supervisor.config.roster import Worker
 from supervisor.model.bounded_body import read_body, without_framing
 from supervisor.model.completion import Answer, read_answer
 from supervisor.model.prompt import Message
-from supervisor.model.refusals import refusal
 from supervisor.model.retry_after import retry_after_seconds
 from supervisor.model.usage import estimate_usage
 from supervisor.rules.failures import FailureClass, ModelCallError
 from supervisor.rules.limits import ANSWER_BYTES
+from supervisor.rules.refusals import refusal
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessageParam
@@ -80,7 +80,7 @@ class _OpenAIModel:
             raise ModelCallError(FailureClass.CONTENT, fault.detail, usage=estimate_usage(messages)) from None
         except openai.APIStatusError as error:
             wait = retry_after_seconds(error.response.headers.get("retry-after"), self._utc_now())
-            raise refusal(error.status_code, error.body, retry_after_seconds=wait) from None
+            raise refusal(error.status_code, error.body, model=model, retry_after_seconds=wait) from None
         except openai.APIConnectionError as error:
             if isinstance(error.__cause__, _OWN_FAULTS):
                 raise ModelCallError(

@@ -13,7 +13,7 @@ class FailureClass(StrEnum):
     AUTH = "auth"
     CONFIG = "config"
     REFUSED_REQUEST = "refused_request"
-    """The endpoint finds the request wrong. A fault of the roster, or of the one task: policy.py decides."""
+    """The endpoint finds the request wrong: a fault of the roster, or of the one task. refusals.py decides."""
     NETWORK = "network"
     TIMEOUT = "timeout"
     SERVER = "server"

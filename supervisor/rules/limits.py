@@ -14,6 +14,9 @@ ANSWER_BYTES: Final = 1024 * 1024
 BOARD_REPLY_BYTES: Final = 4 * 1024 * 1024
 """Where reading a board's reply stops. A brief has at most some 60,000 characters of up to 12 bytes each, twice."""
 
+REFUSED_TASKS_MAX: Final = 3
+"""So many different tasks refused in a row, and never an answer in between, speak against the roster, not the tasks."""
+
 RETRY_AFTER_MAX_SECONDS: Final = 900.0
 """The longest wait an endpoint may ask for: an absurd Retry-After must not retire a worker."""
 QUOTA_WAIT_SECONDS: Final = 60.0

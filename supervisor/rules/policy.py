@@ -59,17 +59,6 @@ CONSEQUENCES: Final[Mapping[FailureClass, Consequence]] = {
 }
 
 
-def settled_class(kind: FailureClass, *, has_answered: bool) -> FailureClass:
-    """The class with REFUSED_REQUEST decided.
-
-    An endpoint that has answered this worker before is set up rightly, so what it refuses is this task; otherwise one
-    odd task could park every worker in turn.
-    """
-    if kind is not FailureClass.REFUSED_REQUEST:
-        return kind
-    return FailureClass.CONTENT if has_answered else FailureClass.CONFIG
-
-
 def gives_up(consequence: Consequence, *, failures: int, max_failures: int) -> bool:
     """Whether the worker asks for help and leaves the task, after its `failures` on it, this one included."""
     return consequence.asks_for_help or (consequence.counts and failures >= max_failures)

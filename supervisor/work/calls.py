@@ -13,7 +13,8 @@ from supervisor.model.client import ModelClient
 from supervisor.model.prompt import Message
 from supervisor.model.usage import NO_USAGE, Usage, cost, estimate_usage
 from supervisor.rules.failures import FailureClass, ModelCallError
-from supervisor.rules.policy import CONSEQUENCES, settled_class
+from supervisor.rules.policy import CONSEQUENCES
+from supervisor.rules.refusals import settled_class
 from supervisor.work.context import WorkerContext
 
 _FROM_A_WORKING_ENDPOINT = frozenset({FailureClass.CONTENT, FailureClass.CONTEXT_LENGTH})
@@ -100,7 +101,9 @@ class ModelCalls:
         """The promised call will not be made."""
         self._promised -= 1
 
-    async def ask(self, messages: Sequence[Message], model: ModelClient, attempt: Attempt) -> str:
+    async def ask(
+        self, task_id: int, messages: Sequence[Message], model: ModelClient, attempt: Attempt
+    ) -> str:
         """The answer of the first model that has one. `attempt` is kept up to date, also when this is cancelled.
 
         Takes the place of one promise. Raises AtCapError, and ModelCallError with its class settled: of the last model
@@ -120,8 +123,8 @@ class ModelCalls:
                 break
             try:
                 return await self._call(name, messages, model, attempt)
-            except ModelCallError as error:
-                error.kind = settled_class(error.kind, has_answered=name in record.answered)
+            except ModelCallError as raised:
+                error = self._settled(raised, name, task_id)
                 log.warning(
                     "model_call_failed",
                     worker=self._context.name,
@@ -143,6 +146,17 @@ class ModelCalls:
         if ended is None:
             raise AssertionError("a worker has a model")
         raise ended
+
+    def _settled(self, error: ModelCallError, model: str, task_id: int) -> ModelCallError:
+        """The failure with its class decided. What later ones are decided by is kept."""
+        if error.kind in _FROM_A_WORKING_ENDPOINT:
+            self._context.note_answer(model)
+        if error.kind is not FailureClass.REFUSED_REQUEST:
+            return error
+        tasks_refused = self._context.note_refusal(model, task_id)
+        kind = settled_class(error.kind, tasks_refused=tasks_refused)
+        row = f", as to {tasks_refused} tasks in a row" if kind is FailureClass.CONFIG else ""
+        return ModelCallError(kind, error.detail + row, usage=error.usage)
 
     def _models(self) -> list[str]:
         worker = self._context.worker
@@ -192,7 +206,7 @@ class ModelCalls:
             context.ledger.end_call(call_id, outcome=outcome, usage=usage, seconds=seconds, cost=price)
             attempt.add(usage, seconds, price)
         attempt.model = name
-        context.record.answered.add(name)
+        context.note_answer(name)
         context.record.troubles = 0
         context.endpoint.note_answer()
         return answer.text

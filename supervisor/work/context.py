@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 
 import structlog
 import trio
@@ -73,6 +74,16 @@ class WorkerContext:
     def count_failure(self, claim: Claim) -> int:
         """This worker's failures on the task, this one included. Those before the leader's last update do not count."""
         return self.ledger.count_failure(self.name, claim.task_id, self.clock.now(), at_most=claim.failures)
+
+    def note_refusal(self, model: str, task_id: int) -> int:
+        """How many different tasks the endpoint has refused since the model last answered this worker, this one included."""
+        worker = self.worker
+        how = (worker.base_url, worker.temperature, worker.max_output_tokens, worker.system_prompt)
+        setup = sha256(repr(how).encode()).hexdigest()[:16]
+        return self.ledger.note_refusal(self.name, model, task_id, setup=setup, now=self.clock.now())
+
+    def note_answer(self, model: str) -> None:
+        self.ledger.note_answer(self.name, model)
 
     def forget_failures(self, task_id: int) -> None:
         self.ledger.forget_failures(self.name, task_id)

@@ -121,7 +121,7 @@ class TaskRun:
             nursery.start_soon(keep_lease)
             try:
                 with context.stop.until_cut():
-                    asked.answer = await calls.ask(messages, model, self._attempt)
+                    asked.answer = await calls.ask(self._task_id, messages, model, self._attempt)
             except ModelCallError as failure:
                 asked.failure = failure
                 # Before anything is said to the board: a crash or a cancel there must not lose what follows from it.

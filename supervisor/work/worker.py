@@ -142,8 +142,6 @@ class WorkerLoop:
             return STOPPING_REASON
         if self._context.record.parked is not None:
             return "the worker is parked"
-        if self._crash is not None:
-            return "the worker starts again after a fault"
         return "the worker may not call its model now" if self._must_not_claim() else None
 
     def _must_not_claim(self) -> bool:

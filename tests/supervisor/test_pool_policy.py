@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.memory.record import WorkerRecord
-from supervisor.model.refusals import refusal
 from supervisor.model.retry_after import retry_after_seconds
 from supervisor.rules.failures import FailureClass
 from supervisor.rules.policy import (
@@ -18,7 +17,6 @@ from supervisor.rules.policy import (
     Move,
     endpoint_wait_seconds,
     gives_up,
-    settled_class,
 )
 from supervisor.rules.restart import RestartHistory, after_failure, backoff_seconds
 
@@ -28,12 +26,6 @@ NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 @pytest.mark.spec("POOL-19")
 def test_every_class_that_is_settled_has_its_consequence():
     assert set(CONSEQUENCES) == set(FailureClass) - {FailureClass.REFUSED_REQUEST}
-
-
-def test_a_refused_request_is_the_rosters_fault_until_the_endpoint_has_answered_once():
-    assert settled_class(FailureClass.REFUSED_REQUEST, has_answered=False) is FailureClass.CONFIG
-    assert settled_class(FailureClass.REFUSED_REQUEST, has_answered=True) is FailureClass.CONTENT
-    assert settled_class(FailureClass.AUTH, has_answered=True) is FailureClass.AUTH
 
 
 def test_a_worker_gives_up_at_max_failures_or_at_once_where_trying_again_is_vain():
@@ -91,49 +83,6 @@ def test_the_wait_for_an_endpoint_is_at_least_what_it_asked_for_and_bounded(kind
     wait = endpoint_wait_seconds(kind, retry_after_seconds=asked, troubles=troubles, jitter=jitter)
     assert (asked or 0) <= wait <= 900
     assert wait >= 2
-
-
-@pytest.mark.spec("POOL-19")
-@pytest.mark.parametrize(
-    ("status", "error", "kind"),
-    [
-        (400, {}, "refused_request"),
-        (400, {"code": "context_length_exceeded"}, "context_length"),
-        (400, {"type": "exceed_context_size_error"}, "context_length"),
-        (400, {"message": "This model's maximum context length is 8192 tokens"}, "context_length"),
-        (400, {"code": "content_filter"}, "content"),
-        (400, "text", "refused_request"),
-        (400, None, "refused_request"),
-        (400, {"code": ["x"], "message": {"a": 1}}, "refused_request"),
-        (413, {}, "context_length"),
-        (422, {}, "refused_request"),
-        (401, {}, "auth"),
-        (403, {}, "auth"),
-        (402, {}, "quota"),
-        (404, {}, "config"),
-        (405, {}, "config"),
-        (301, {}, "config"),
-        (307, {}, "config"),
-        (408, {}, "timeout"),
-        (504, {}, "timeout"),
-        (429, {}, "rate_limited"),
-        (429, {"code": "insufficient_quota"}, "quota"),
-        (500, {}, "server"),
-        (503, {}, "server"),
-        (599, {}, "server"),
-    ],
-)
-def test_a_status_is_told_apart(status, error, kind):
-    failure = refusal(status, error, retry_after_seconds=3.0)
-    assert (failure.kind, failure.retry_after_seconds) == (kind, 3.0)
-    assert str(status) in failure.detail
-
-
-def test_the_endpoints_words_are_not_kept():
-    failure = refusal(
-        400, {"message": "your key sk-secret is odd", "code": "sk-secret"}, retry_after_seconds=None
-    )
-    assert "sk-secret" not in str(failure)
 
 
 @pytest.mark.spec("SUP-2")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 import structlog
@@ -34,6 +35,7 @@ async def pool_of(
     grace_seconds: float = GRACE,
     concurrency: int = 1,
     max_failures: int = 3,
+    ledger_path: Path | None = None,
     **models: ScriptedModel,
 ) -> AsyncIterator[Pool]:
     """A worker for each model, by its name."""
@@ -55,7 +57,13 @@ async def pool_of(
     roster = Roster(tuple(workers), grace_seconds=grace_seconds)
     with trio.fail_after(1_000_000):
         async with open_pool(
-            roster, url="unused", tokens={}, keys={}, connections_of=connections_of, chance=CHANCE
+            roster,
+            url="unused",
+            tokens={},
+            keys={},
+            ledger_path=ledger_path,
+            connections_of=connections_of,
+            chance=CHANCE,
         ) as pool:
             yield pool
     assert board.connections == 0

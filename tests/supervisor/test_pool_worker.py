@@ -277,23 +277,14 @@ async def test_an_endpoint_that_stays_down_is_asked_less_and_less(autojump_clock
 
 
 @pytest.mark.spec("POOL-19")
-@pytest.mark.parametrize("kind", ["auth", "config", "refused_request"])
+@pytest.mark.parametrize("kind", ["auth", "config"])
 async def test_a_failure_of_key_or_roster_parks_the_worker_and_frees_the_task(autojump_clock, kind: str):
     board, model = FakeBoard(tasks=1), ScriptedModel(failure(kind))
     async with working(board, model) as record:
         await trio.sleep(10_000)
-    shown = "config" if kind == "refused_request" else kind
-    assert record.parked == f"{shown}: a detail"
-    assert board.tasks[1].releases == [(f"{shown}: a detail", False, None)]
+    assert record.parked == f"{kind}: a detail"
+    assert board.tasks[1].releases == [(f"{kind}: a detail", False, None)]
     assert len(model.calls) == 1
-
-
-async def test_a_refused_request_after_a_good_answer_is_the_tasks_failure(autojump_clock):
-    board, model = FakeBoard(tasks=2), ScriptedModel("fine", failure("refused_request"))
-    async with working(board, model) as record:
-        await trio.sleep(5)
-    assert record.parked is None
-    assert board.tasks[2].releases == [("content: a detail", True, 900)]
 
 
 @pytest.mark.spec("POOL-11")
