@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -85,9 +85,13 @@ class _Post:
 
     context: WorkerContext
     setup: Setup
-    is_running: bool = True
     is_leaving: bool = False
     successor: Setup | None = None
+    ended: trio.Event = field(default_factory=trio.Event)
+
+    @property
+    def is_running(self) -> bool:
+        return not self.ended.is_set()
 
 
 class Pool:
@@ -138,8 +142,9 @@ class Pool:
         """Work by this roster from now on.
 
         New workers start; those that are gone claim nothing more and end with their running tasks; changed ones do so too
-        and then start as they are now; all others go on untouched, parked ones as well. What a name has used up
-        stays used up. Does nothing once the pool drains.
+        and then start as they are now; all others go on untouched, parked ones as well. Nobody starts while another one
+        still works with its token: each would release what the other holds. What a name has used up stays used up. Does
+        nothing once the pool drains.
         """
         if self._is_draining:
             return
@@ -174,13 +179,21 @@ class Pool:
         context = WorkerContext(
             setup.worker, record, Stop(), self._chance, endpoint, self._ledger, self._clock, self._tells_tasks
         )
+        former = [
+            post
+            for post in self._posts.values()
+            if post.is_running and setup.token is not None and post.setup.token == setup.token
+        ]
         post = _Post(context, setup)
         self._posts[name] = post
         self._all_ended = trio.Event() if self._all_ended.is_set() else self._all_ended
-        self._nursery.start_soon(self._keep_running, post)
+        self._nursery.start_soon(self._keep_running, post, former)
 
-    async def _keep_running(self, post: _Post) -> None:
-        """Run one worker until it is parked or told to leave. Raises nothing but being cancelled from outside."""
+    async def _keep_running(self, post: _Post, former: Sequence[_Post]) -> None:
+        """Run one worker, once the former ones have ended, until it is parked or told to leave.
+
+        Raises nothing but being cancelled from outside.
+        """
         context = post.context
 
         # Each life gets a loop of its own: what outlives it is in the record.
@@ -194,14 +207,20 @@ class Pool:
         async def release() -> None:
             await loop().release_leftovers()
 
+        if former:
+            names = [other.context.name for other in former]
+            log.info("worker_waits", worker=context.name, cause="token_in_use", by=names)
         try:
+            with context.stop.until_requested():
+                for other in former:
+                    await other.ended.wait()
             await supervise(context, run=run, release=release)
         finally:
             context.record.note(
                 State.PARKED if context.record.parked else State.STOPPED, reason=context.record.parked
             )
             context.endpoint.workers -= 1
-            post.is_running = False
+            post.ended.set()
             if post.is_leaving and not self._is_draining:
                 self._succeed(post)
             self._note_end()

@@ -278,6 +278,62 @@ async def test_every_problem_of_both_files_is_told_at_once_at_the_start_and_at_a
     assert clash.endswith('workers[1] ("poet"): name: is in the agents file too; one of them must change')
 
 
+@pytest.mark.spec("SUP-10", "CONF-6")
+async def test_a_changed_key_in_the_environment_file_is_taken_at_a_hang_up_and_touches_no_other_worker(
+    tmp_path,
+) -> None:
+    tokens = write_agents(tmp_path, lead="leader")
+    (tmp_path / ".env").write_text("POET_KEY=first\n")
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with open_endpoint(answers(response(200, completion("done")))) as endpoint:
+            novelist = {"name": "novelist", "model": "m", "base_url": endpoint.url}
+            poet = {**novelist, "name": "poet", "api_key_env": "POET_KEY"}
+            write_roster(tmp_path, {"poll_interval": 0.05}, poet, novelist)
+            async with (
+                open_program("up", folder=tmp_path) as up,
+                sdk_seat(await up.url(), tokens["lead"]) as lead,
+            ):
+                await lead.call("create_task", title="t", description="d", assignee="poet")
+                await up.events("submitted")
+                (tmp_path / ".env").write_text("POET_KEY=second\n")
+                up.process.send_signal(signal.SIGHUP)
+                await up.events("roster_reloaded")
+                await lead.call("create_task", title="t", description="d", assignee="poet")
+                await up.events("submitted", number=2)
+                up.process.send_signal(signal.SIGTERM)
+                assert await up.ended(12) == 0
+    assert [request.header("authorization") for request in endpoint.requests] == [
+        ["Bearer first"],
+        ["Bearer second"],
+    ]
+    left = [line for line in up.err.lines if "worker_leaves" in line]
+    assert [line for line in left if "worker=poet" not in line] == []
+    assert len(left) == 1
+
+
+@pytest.mark.spec("SUP-10")
+async def test_of_two_hang_ups_quickly_in_a_row_the_last_roster_holds(tmp_path) -> None:
+    tokens = write_agents(tmp_path, lead="leader")
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with (
+            open_endpoint(answers(response(200, completion("done")))) as endpoint,
+            open_program("up", folder=tmp_path, settings={"ROUNDTABLE_RATE_LIMIT_PER_MINUTE": "0"}) as up,
+            sdk_seat(await up.url(), tokens["lead"]) as lead,
+        ):
+            for round_number in range(3):
+                for name in ("passing", f"staying{round_number}"):
+                    worker = {"name": name, "model": "m", "base_url": endpoint.url}
+                    write_roster(tmp_path, {"poll_interval": 0.05}, worker)
+                    up.process.send_signal(signal.SIGHUP)
+                names: set[str] = set()
+                while names != {"lead", f"staying{round_number}"}:
+                    names = {row["name"] for row in (await lead.call("list_agents"))["agents"]}
+            await lead.call("create_task", title="t", description="d", assignee="staying2")
+            await up.events("submitted")
+            up.process.send_signal(signal.SIGTERM)
+            assert await up.ended(12) == 0
+
+
 @pytest.mark.spec("CONF-11", "STOP-1")
 async def test_hang_ups_from_the_first_line_to_the_last_end_nothing(tmp_path) -> None:
     write_agents(tmp_path, lead="leader")

@@ -1,4 +1,4 @@
-"""What there is to see of a running pool, and a roster that is replaced while it runs."""
+"""What there is to see of a running pool."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-import structlog
 import trio
 from fake_board import CHANCE, FakeBoard, ScriptedModel, connections, taking
-from pydantic import SecretStr
 from test_pool_worker import failure
 
 from supervisor.board.errors import BoardAwayError
@@ -53,6 +51,10 @@ async def pool_of(
 
 def seen(pool: Pool, name: str):
     return next(status for status in pool.status().workers if status.name == name)
+
+
+def replace(pool: Pool, *workers: Worker, **secrets: object) -> None:
+    pool.replace_roster(Roster(workers), secrets.get("tokens", {}), secrets.get("keys", {}))
 
 
 @pytest.mark.spec("POOL-26")
@@ -223,131 +225,3 @@ async def test_the_snapshot_is_plain_json(autojump_clock):
     assert shown["time"] == "2026-11-30T12:00:01.000Z"
     assert shown["workers"][0]["tasks"] == [{"task_id": 1, "since": "2026-11-30T12:00:00.000Z"}]
     assert shown["endpoints"][0]["workers"] == ["a"]
-
-
-def replace(pool: Pool, *workers: Worker, **secrets: object) -> None:
-    pool.replace_roster(Roster(workers), secrets.get("tokens", {}), secrets.get("keys", {}))
-
-
-@pytest.mark.spec("SUP-8")
-async def test_a_new_worker_starts_and_an_unchanged_one_is_not_touched(autojump_clock):
-    board = FakeBoard(tasks=1)
-    models = {"a": ScriptedModel(taking(10)), "b": ScriptedModel(taking(10))}
-    with structlog.testing.capture_logs() as logs:
-        async with pool_of(board, models, worker("a")) as pool:
-            await trio.sleep(1)
-            replace(pool, worker("a"), worker("b"))
-            board.add()
-            await trio.sleep(20)
-            assert board.calls.count(("a", "whoami")) == 1
-    assert {task.assignee for task in board.tasks.values()} == {"a", "b"}
-    assert [line["worker"] for line in logs if line["event"] == "worker_started"] == ["a", "b"]
-
-
-@pytest.mark.spec("SUP-8")
-async def test_a_removed_worker_ends_with_its_running_task_and_claims_nothing_more(autojump_clock):
-    board = FakeBoard(tasks=2)
-    async with pool_of(board, {"a": ScriptedModel(taking(100))}, worker("a"), grace_seconds=1.0) as pool:
-        await trio.sleep(1)
-        replace(pool)
-        await trio.sleep(50)
-        assert seen(pool, "a").state == "draining"
-        await trio.sleep(100)
-        assert pool.status().workers == ()
-    assert [task.status for task in board.tasks.values()] == ["submitted", "open"]
-
-
-@pytest.mark.spec("SUP-8")
-async def test_a_changed_worker_starts_anew_after_its_running_task(autojump_clock):
-    board = FakeBoard(tasks=3)
-    model = ScriptedModel(taking(10))
-    async with pool_of(board, {"a": model}, worker("a")) as pool:
-        await trio.sleep(1)
-        replace(pool, worker("a", model="better", concurrency=2))
-        await trio.sleep(30)
-    assert model.asked == ["m", "better", "better"]
-    assert model.calls == [0, 10, 10]
-    assert board.tasks[1].releases == []
-
-
-@pytest.mark.spec("SUP-8")
-@pytest.mark.parametrize("secrets", [{"keys": {"a": SecretStr("new")}}, {"tokens": {"a": "new"}}], ids=str)
-async def test_a_new_key_or_token_is_a_change(autojump_clock, secrets):
-    board = FakeBoard()
-    async with pool_of(board, {"a": ScriptedModel()}, worker("a")) as pool:
-        await trio.sleep(1)
-        replace(pool, worker("a"), **secrets)
-        await trio.sleep(1)
-        replace(pool, worker("a"), **secrets)
-        await trio.sleep(1)
-    assert board.calls.count(("a", "whoami")) >= 2
-    assert board.calls.count(("a", "claim_next")) == 2
-
-
-@pytest.mark.spec("SUP-8")
-async def test_a_parked_worker_works_again_once_it_is_changed_and_not_before(autojump_clock):
-    board = FakeBoard(tasks=1)
-    model = ScriptedModel(failure("auth"), "fine")
-    async with pool_of(board, {"a": model, "b": ScriptedModel()}, worker("a"), worker("b")) as pool:
-        board.tasks[1].free_for["b"] = 1e9
-        await trio.sleep(1)
-        replace(pool, worker("a"), worker("b"))
-        await trio.sleep(1)
-        assert seen(pool, "a").state == "parked"
-        replace(pool, worker("a"), worker("b"), keys={"a": SecretStr("right")})
-        await trio.sleep(1)
-        assert seen(pool, "a").state == "waiting"
-    assert board.tasks[1].status == "submitted"
-
-
-@pytest.mark.spec("SUP-8", "POOL-22")
-async def test_a_change_does_not_reset_what_was_used_up(autojump_clock):
-    board = FakeBoard(tasks=9)
-    model = ScriptedModel()
-    async with pool_of(board, {"a": model}, worker("a", max_calls_per_hour=2)) as pool:
-        await trio.sleep(1)
-        replace(pool, worker("a", max_calls_per_hour=3))
-        await trio.sleep(1)
-        replace(pool)
-        await trio.sleep(1)
-        replace(pool, worker("a", max_calls_per_hour=3))
-        await trio.sleep(1)
-    assert len(model.calls) == 3
-
-
-@pytest.mark.spec("SUP-8")
-async def test_changes_during_a_running_task_end_in_the_last_of_them(autojump_clock):
-    board = FakeBoard(tasks=2)
-    model = ScriptedModel(taking(10))
-    async with pool_of(board, {"a": model}, worker("a")) as pool:
-        await trio.sleep(1)
-        replace(pool, worker("a", model="second"))
-        replace(pool)
-        replace(pool, worker("a", model="third"))
-        await trio.sleep(30)
-        assert len(pool.status().workers) == 1
-    assert model.asked == ["m", "third"]
-
-
-@pytest.mark.spec("SUP-8")
-async def test_a_roster_that_comes_during_the_stop_starts_nobody(autojump_clock):
-    board = FakeBoard(tasks=1)
-    models = {"a": ScriptedModel(taking(3)), "b": ScriptedModel()}
-    async with pool_of(board, models, worker("a")) as pool, trio.open_nursery() as nursery:
-        await trio.sleep(1)
-        nursery.start_soon(pool.drain)
-        await trio.sleep(0.1)
-        replace(pool, worker("a", model="x"), worker("b"))
-    assert models["b"].calls == []
-    assert board.tasks[1].status == "submitted"
-
-
-@pytest.mark.spec("SUP-8", "SUP-6")
-async def test_a_stop_cuts_the_call_of_a_worker_that_was_leaving_anyway(autojump_clock):
-    board = FakeBoard(tasks=1)
-    async with pool_of(board, {"a": ScriptedModel(taking(10_000))}, worker("a"), grace_seconds=600.0) as pool:
-        await trio.sleep(1)
-        replace(pool)
-        await trio.sleep(1)
-    assert trio.current_time() == 2 + 5.0  # the grace of the new roster
-    assert board.held() == []
