@@ -43,7 +43,7 @@ def open_database(path: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         db.close()
         raise StoreError(f"{path} cannot be used as a board: {error}") from error
-    except StoreError:
+    except BaseException:
         db.close()
         raise
     return db

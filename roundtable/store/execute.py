@@ -74,11 +74,12 @@ class Executor:
     _owed: list[audit.Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Raises StoreError if the file cannot be read."""
+        """Raises StoreError if the file cannot be read. The connection is this object's own, and is closed then too."""
         try:
             (self._board_id,) = self.db.execute("SELECT board_id FROM board").fetchone()
             self.head = audit.read_head(self.db)
         except sqlite3.Error as error:
+            self.db.close()
             raise StoreError(f"the database cannot be read: {error}") from error
         self._presence = Presence(self.db)
 

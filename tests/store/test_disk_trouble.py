@@ -250,5 +250,8 @@ def test_a_file_that_cannot_be_read_is_refused_in_words(tmp_path) -> None:
     damaged = bytearray((tmp_path / "b.db").read_bytes())
     damaged[4096 : 6 * 4096] = bytes(5 * 4096)
     (tmp_path / "b.db").write_bytes(damaged)
-    with pytest.raises(StoreError):
-        Store(tmp_path / "b.db")
+    db = open_database(tmp_path / "b.db")
+    with pytest.raises(StoreError, match="cannot be read"):
+        Executor(db, store.executor.directory, store.executor.limits, str)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):  # nobody else could close it
+        db.execute("SELECT 1")
