@@ -71,7 +71,7 @@ def _parse(text: str) -> tuple[list[Entry], list[str]]:
     try:
         content = json.loads(text, object_pairs_hook=JsonObject, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        return [], [f"line {error.lineno}, column {error.colno}: is not JSON ({error.msg.split(':')[0]})"]
+        return [], [f"line {error.lineno}, column {error.colno}: is not JSON ({error.msg.split(': ')[0]})"]
     except RecursionError:
         return [], ["is nested too deeply"]
     except ValueError:

@@ -211,7 +211,7 @@ def test_a_token_where_a_field_belongs_is_not_told(path):
     ("content", "problem"),
     [
         ("", "line 1, column 1: is not JSON (Expecting value)"),
-        ('{"a": 1,\n}', "line 2, column 1: is not JSON"),
+        ('{"a": 1,\n"b"}', "line 2, column 4: is not JSON (Expecting ':' delimiter)"),
         ("[]", "must be an object from token to agent"),
         ("NaN", "holds a number that JSON or this program does not have"),
         ('{"a": ' + "9" * 5000 + "}", "holds a number that JSON or this program does not have"),
