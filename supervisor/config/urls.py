@@ -6,6 +6,8 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
+import httpx2
+
 LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 """Literal names only: what a resolver answers for another name can change."""
 
@@ -17,7 +19,11 @@ class UrlError(ValueError):
 
 
 def checked_url(text: str) -> str:
-    """The address without a trailing slash, if it is `https://`, or `http://` to this machine.
+    """The address, if it is `https://`, or `http://` to this machine, in the one spelling that it has here.
+
+    Scheme and host are in small letters; a default port, steps such as `/../` and slashes at the end are gone. So two
+    spellings of one address are equal. Two names of one machine, such as localhost and 127.0.0.1, are two addresses:
+    what a name stands for can change.
 
     Raises UrlError for anything else, and for user info, a query or a fragment, where secrets are put.
     """
@@ -38,7 +44,11 @@ def checked_url(text: str) -> str:
         raise UrlError("is http:// to a host that is not 127.0.0.1, [::1] or localhost; use https://")
     if parts.scheme not in {"http", "https"}:
         raise UrlError("is neither https:// nor http:// to this machine")
-    return text.rstrip("/")
+    try:
+        # Spelled as the HTTP client sends it.
+        return str(httpx2.URL(parts.scheme + text[len(parts.scheme) :])).rstrip("/")
+    except httpx2.InvalidURL:
+        raise UrlError("is not a URL") from None
 
 
 def is_loopback(url: str) -> bool:

@@ -7,7 +7,7 @@ import trio
 from fake_board import CHANCE, FakeBoard, ScriptedModel, connections
 from test_pool_worker import failure
 
-from supervisor.config.roster import Roster, Worker
+from supervisor.config.roster import Roster, Worker, parse_roster
 from supervisor.model.endpoint import Endpoint
 from supervisor.pool import Setup, open_pool
 from supervisor.rules.failures import FailureClass
@@ -96,6 +96,40 @@ async def test_after_an_outage_one_finds_out_and_the_others_do_not_come_all_at_o
     first = [min(call for call in model.calls if call >= down_until) for model in models.values()]
     assert max(sum(moment <= call < moment + 1 for call in first) for moment in first) <= 5
     assert {task.status for task in board.tasks.values()} == {"submitted"}
+
+
+@pytest.mark.spec("POOL-24")
+async def test_an_endpoint_that_is_spelled_in_two_ways_in_a_roster_is_one_that_all_leave_alone(
+    autojump_clock,
+):
+    roster = parse_roster(
+        """
+        [[workers]]
+        name = "a"
+        model = "m"
+        base_url = "http://localhost:80/v1"
+        [[workers]]
+        name = "b"
+        model = "m"
+        base_url = "HTTP://LOCALHOST/v1/"
+        """
+    )
+    board = FakeBoard()
+    board.add(free_for={"b": 1e9})
+    models = {"a": ScriptedModel(failure("rate_limited", 300)), "b": ScriptedModel()}
+    with trio.fail_after(10_000):
+        async with open_pool(
+            roster,
+            url="",
+            tokens={},
+            keys={},
+            connections_of=lambda setup: connections(board, models[setup.worker.name], setup.worker.name),
+            chance=CHANCE,
+        ) as pool:
+            await trio.sleep(1)
+            assert {worker.state for worker in pool.status().workers} == {"cooling_down"}
+            (endpoint,) = pool.status().endpoints
+    assert endpoint.base_url == "http://localhost/v1"
 
 
 @pytest.mark.spec("POOL-24")

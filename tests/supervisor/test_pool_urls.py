@@ -16,7 +16,7 @@ from supervisor.config.urls import UrlError, checked_url, is_loopback
         ("http://127.0.0.1:8000/mcp", "http://127.0.0.1:8000/mcp"),
         ("http://[::1]:8000/mcp", "http://[::1]:8000/mcp"),
         ("http://localhost/v1", "http://localhost/v1"),
-        ("HTTP://LOCALHOST/v1", "HTTP://LOCALHOST/v1"),
+        ("HTTP://LOCALHOST/v1", "http://localhost/v1"),
     ],
 )
 def test_https_and_http_to_this_machine_are_taken(text: str, url: str):
@@ -62,6 +62,55 @@ def test_everything_else_is_refused_without_being_repeated(text: str):
     with pytest.raises(UrlError) as caught:
         checked_url(text)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.spec("POOL-24")
+@pytest.mark.parametrize(
+    ("spellings", "url"),
+    [
+        (
+            [
+                "http://localhost/v1",
+                "HTTP://LocalHost:80/v1/",
+                "http://localhost:/v1//",
+                "http://localhost:0080/v1",
+            ],
+            "http://localhost/v1",
+        ),
+        (
+            [
+                "https://api.example.com/v1",
+                "HTTPS://API.Example.COM:443/v1/",
+                "https://api.example.com/x/../v1/./",
+            ],
+            "https://api.example.com/v1",
+        ),
+        (
+            ["https://api.example.com", "https://api.example.com/", "https://API.example.com:443//"],
+            "https://api.example.com",
+        ),
+        (["http://[::1]:80/v1", "HTTP://[::1]/v1/"], "http://[::1]/v1"),
+        (["https://api.example.com:80/v1"], "https://api.example.com:80/v1"),
+        (["http://localhost:443/v1"], "http://localhost:443/v1"),
+        (["https://api.example.com/V1/%7Ex"], "https://api.example.com/V1/%7Ex"),
+    ],
+)
+def test_one_address_has_one_spelling_however_it_is_written(spellings: list[str], url: str):
+    assert {checked_url(spelling) for spelling in spellings} == {url}
+    assert checked_url(url) == url
+
+
+@pytest.mark.spec("POOL-24")
+def test_addresses_that_only_mean_the_same_are_not_one():
+    """What a name stands for can change, and it is not for the pool to guess."""
+    apart = [
+        "http://localhost/v1",
+        "http://127.0.0.1/v1",
+        "http://[::1]/v1",
+        "https://localhost/v1",
+        "http://localhost/V1",
+    ]
+    assert len({checked_url(url) for url in apart}) == len(apart)
 
 
 def test_only_literal_names_are_this_machine():
