@@ -59,5 +59,7 @@ RESTARTS_MAX: Final = 5
 RESTART_WINDOW_SECONDS: Final = 300.0
 """More than RESTARTS_MAX restarts in this window park the worker."""
 
+REPORT_SECONDS: Final = 5.0
+"""How long an attempt that has ended waits for the message about it: nothing but that message depends on it."""
 RELEASE_SECONDS: Final = 2.5
 """How long a stop waits for releases after the model calls were cut: a board that hangs must not hold the stop."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 import trio
 
 from supervisor.board.errors import (
-    BoardAwayError,
-    BoardBusyError,
-    BoardNonsenseError,
     CallRefusedError,
     ClaimLostError,
     WorkerRefusedError,
@@ -25,6 +23,7 @@ from supervisor.rules.policy import CONSEQUENCES, Move, endpoint_wait_seconds, g
 from supervisor.work.calls import AtCapError, Attempt, ModelCalls
 from supervisor.work.context import WorkerContext
 from supervisor.work.lease import RAN_OUT, Lease
+from supervisor.work.report import end_with_report
 
 STOPPING_REASON = "the pool is stopping"
 AT_CAP_REASON = "the worker's budget has no room for this task now"
@@ -141,8 +140,18 @@ class TaskRun:
         return asked
 
     async def _hand_in(self, answer: str) -> None:
-        """Submit, however long the board is away."""
-        has_reported = await self._report("answered")
+        try:
+            await self._end("answered", partial(self._submit, answer))
+        except ClaimLostError as lost:
+            self._let_go(lost.code)
+        except CallRefusedError as refused:
+            detail = f"the board does not take the answer ({refused.code})"
+            failure = ModelCallError(FailureClass.CONTENT, detail)
+            self._draw_consequences(failure, asked_at=self._attempt.last_asked_at)
+            await self._fail(failure)
+
+    async def _submit(self, answer: str) -> None:
+        """However long the board is away."""
 
         async def submit() -> None:
             await self._board.submit_result(self._task_id, self._claim.claim_id, answer)
@@ -153,22 +162,10 @@ class TaskRun:
             if not (state.status in {"submitted", "done"} and state.result == answer):
                 await submit()
 
-        try:
-            await self._persist(submit, submit_again)
-        except ClaimLostError as lost:
-            self._let_go(lost.code)
-            return
-        except CallRefusedError as refused:
-            detail = f"the board does not take the answer ({refused.code})"
-            failure = ModelCallError(FailureClass.CONTENT, detail)
-            self._draw_consequences(failure, asked_at=self._attempt.last_asked_at)
-            await self._fail(failure)
-            return
+        await self._persist(submit, submit_again)
         self._context.tell_task("task_submitted", self._task_id, chars=len(answer))
         self._context.forget_failures(self._task_id)
         self._context.let_go(self._claim.claim_id)
-        if not has_reported:
-            await self._report("answered")
 
     def _draw_consequences(self, failure: ModelCallError, *, asked_at: float) -> None:
         """For the worker and its endpoint."""
@@ -197,39 +194,23 @@ class TaskRun:
             record.troubles = 0
 
     async def _fail(self, failure: ModelCallError) -> None:
-        worker = self._context.worker
         consequence = CONSEQUENCES[failure.kind]
         failures = self._context.count_failure(self._claim) if consequence.counts else 0
-        if self._attempt.calls:
-            await self._report(f"no result ({failure.kind})")
-        if gives_up(consequence, failures=failures, max_failures=worker.max_failures):
-            await self._ask_for_help(failure.kind, failures)
-        await self._release(f"{failure.kind}: {failure.detail}", failed=consequence.counts)
 
-    async def _report(self, outcome: str) -> bool:
-        """Tell the board what the attempt took. Tried once: the task itself must not wait for it."""
-        if self._context.stop.is_requested:
-            return False
+        async def give_back() -> None:
+            if gives_up(consequence, failures=failures, max_failures=self._context.worker.max_failures):
+                await self._ask_for_help(failure.kind, failures)
+            await self._release(f"{failure.kind}: {failure.detail}", failed=consequence.counts)
+
+        await self._end(f"no result ({failure.kind})", give_back)
+
+    async def _end(self, outcome: str, end: Callable[[], Awaitable[None]]) -> None:
+        """Raises what `end` raises."""
+        if not self._attempt.calls:
+            await end()
+            return
         body = self._attempt.sentence(self._context.name, outcome)
-        try:
-            await self._board.report_progress(
-                self._task_id, body, idempotency_key=f"progress-{self._claim.claim_id}"
-            )
-        except (
-            BoardAwayError,
-            BoardBusyError,
-            BoardNonsenseError,
-            CallRefusedError,
-            ClaimLostError,
-        ) as refused:
-            log.warning(
-                "progress_not_reported",
-                worker=self._context.name,
-                task_id=self._task_id,
-                reason=str(refused),
-            )
-            return False
-        return True
+        await end_with_report(end, body, context=self._context, board=self._board, claim=self._claim)
 
     async def _ask_for_help(self, kind: FailureClass, failures: int) -> None:
         """While the task is still held, so that nobody claims it in between."""

@@ -240,6 +240,8 @@ class FakeClient:
 
     async def report_progress(self, task_id: int, body: str, *, idempotency_key: str) -> None:
         await self._arrive("report_progress")
+        if self._board.tasks[task_id].status in {"done", "cancelled"}:
+            raise ClaimLostError("conflict")
         if (self._name, "post_message", idempotency_key) not in self._board.answered:
             self._board.answered[self._name, "post_message", idempotency_key] = body
             self._board.tasks[task_id].progress.append(body)

@@ -8,7 +8,6 @@ import trio
 from fake_board import FakeBoard, ScriptedModel, taking
 from test_pool_worker import failure, working
 
-from supervisor.board.errors import BoardAwayError, BoardBusyError, BoardNonsenseError, CallRefusedError
 from supervisor.memory.clock import DayClock
 from supervisor.memory.ledger import Spent, open_ledger
 from supervisor.model.usage import NO_USAGE, Usage
@@ -170,45 +169,6 @@ async def test_a_call_that_never_reached_a_model_counts_and_takes_no_tokens(auto
         async with working(board, model, ledger=ledger):
             await trio.sleep(1)
         assert ledger.spent("w", DayClock().now()) == Spent(1, 0, is_estimated=False, cost=None)
-
-
-@pytest.mark.spec("POOL-25")
-async def test_the_board_is_told_what_each_attempt_took(autojump_clock):
-    board = FakeBoard(tasks=1)
-    model = ScriptedModel(
-        with_usage("content", 40), taking(2.5), usage=Usage(1_000_000, 500_000, is_estimated=False)
-    )
-    async with working(board, model, cooldown_seconds=10, price_input=0.5, price_output=2.0):
-        await trio.sleep(60)
-    assert board.tasks[1].progress == [
-        "w: no result (content) after 1 call and 0.0 s; 40 tokens in, 0 out, cost 0.000020.",
-        "w: answered after 1 call and 2.5 s; 1000000 tokens in, 500000 out, cost 1.500000.",
-    ]
-
-
-@pytest.mark.spec("POOL-25")
-async def test_an_estimate_is_flagged_and_calls_of_fallbacks_are_summed(autojump_clock):
-    board = FakeBoard(tasks=1)
-    model = ScriptedModel(with_usage("server", 7), taking(2), usage=Usage(10, 5, is_estimated=True))
-    async with working(board, model, fallback_models=("second",)):
-        await trio.sleep(10)
-    assert board.tasks[1].progress == [
-        "w: answered after 2 calls and 2.0 s; 17 tokens in, 5 out (estimated)."
-    ]
-
-
-@pytest.mark.parametrize(
-    "error", [BoardAwayError("x"), BoardBusyError(50), BoardNonsenseError("x"), CallRefusedError("too_large")]
-)
-async def test_the_result_does_not_wait_for_the_report_and_the_report_is_tried_once_more(
-    autojump_clock, error
-):
-    board, model = FakeBoard(tasks=1), ScriptedModel(taking(1))
-    board.faults["report_progress"] = [error]
-    async with working(board, model):
-        await trio.sleep(1.5)
-        assert board.tasks[1].status == "submitted"
-    assert len(board.tasks[1].progress) == 1
 
 
 async def test_no_log_line_says_what_a_brief_or_answer_says(autojump_clock):
