@@ -8,12 +8,16 @@ import pytest
 import trio
 
 from tests.endurance.consistency import check
+from tests.endurance.idle_pool import idle_pool
 from tests.endurance.kill_nine import kill_nine
+from tests.endurance.kill_pool import kill_pool
 from tests.endurance.linearise import linearise, record
+from tests.endurance.pool_storm import pool_storm
 from tests.endurance.race import race
 from tests.endurance.sigterm import sigterm
 
-PATIENCE_SECONDS = 100.0
+PATIENCE_SECONDS = 300.0
+"""For a machine that is busy with something else; alone each takes some ten to twenty."""
 
 
 @pytest.mark.parametrize(
@@ -25,6 +29,16 @@ PATIENCE_SECONDS = 100.0
             linearise, 3, marks=pytest.mark.spec("BOARD-1", "STORE-5", "HIST-2", "AUDIT-2"), id="linearise"
         ),
         pytest.param(sigterm, 2, marks=pytest.mark.spec("STOP-2", "SUP-6"), id="sigterm"),
+        pytest.param(
+            pool_storm,
+            12,
+            marks=pytest.mark.spec("SUP-1", "POOL-12", "POOL-13", "POOL-21", "POOL-22"),
+            id="pool_storm",
+        ),
+        pytest.param(
+            kill_pool, 2, marks=pytest.mark.spec("POOL-8", "POOL-22", "POOL-23", "STORE-5"), id="kill_pool"
+        ),
+        pytest.param(idle_pool, 3, marks=pytest.mark.spec("POOL-7"), id="idle_pool"),
     ],
 )
 async def test_a_short_run_holds(tmp_path, trial, size) -> None:
