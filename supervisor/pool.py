@@ -15,6 +15,7 @@ import trio
 from pydantic import SecretStr
 
 from supervisor.board.client import open_board_client
+from supervisor.config.authorities import Authorities
 from supervisor.config.roster import Roster, Worker
 from supervisor.memory.clock import DayClock
 from supervisor.memory.ledger import Ledger, open_ledger
@@ -38,6 +39,7 @@ class Setup:
     worker: Worker
     token: SecretStr | None
     key: SecretStr | None
+    board_ca_file: Authorities | None = None
 
 
 ConnectionsOf = Callable[[Setup], Connections]
@@ -150,7 +152,9 @@ class Pool:
             return
         self._roster = roster
         setups = {
-            worker.name: Setup(worker, _masked(tokens.get(worker.name)), keys.get(worker.name))
+            worker.name: Setup(
+                worker, _masked(tokens.get(worker.name)), keys.get(worker.name), roster.ca_file
+            )
             for worker in roster.workers
         }
         for name, post in list(self._posts.items()):
@@ -265,6 +269,6 @@ def _real_connections(url: str, setup: Setup) -> Connections:
     if setup.token is None:
         raise AssertionError("every worker has a token")
     return Connections(
-        board=partial(open_board_client, url, setup.token),
+        board=partial(open_board_client, url, setup.token, setup.board_ca_file),
         model=partial(open_model, setup.worker, setup.key),
     )

@@ -26,12 +26,14 @@ from supervisor.board.errors import (
 from supervisor.board.protocol import BoardClient, Claim, Held, Identity, Renewal, TaskState
 from supervisor.board.shapes import ClaimAnswer, Renewed, Shape, WhoAmI, WholeTask, Written
 from supervisor.board.transport import DOOR_ERROR, open_board_http
+from supervisor.config.authorities import Authorities
 from supervisor.model.prompt import Brief, Dependency, Earlier
 from supervisor.rules.limits import BOARD_CALL_SECONDS, BOARD_RATE_WAIT_MAX_SECONDS, REASON_CHARS
 
 _ReplyT = TypeVar("_ReplyT", bound=Shape)
 
 _NONSENSE_CODES: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS})
+_UNTRUSTED: Final = "the board's certificate is not accepted; ca_file under [pool] names who has signed it"
 _REFUSED_WORKER: Final = {
     401: "the board does not know this worker's token (401)",
     403: "the board forbids this worker the way in (403)",
@@ -40,9 +42,12 @@ _REFUSED_WORKER: Final = {
 
 
 @asynccontextmanager
-async def open_board_client(url: str, token: SecretStr) -> AsyncIterator[BoardClient]:
+async def open_board_client(
+    url: str, token: SecretStr, authorities: Authorities | None = None
+) -> AsyncIterator[BoardClient]:
     """A connection of one worker, entered, used and left by one task; no request is longer than BOARD_CALL_SECONDS.
 
+    `authorities` vouch for the board beside those whom this machine trusts.
     Raises BoardAwayError or WorkerRefusedError if the board cannot be reached or does not let the worker in. An error
     of the body comes out unchanged.
     """
@@ -50,7 +55,7 @@ async def open_board_client(url: str, token: SecretStr) -> AsyncIterator[BoardCl
     is_leaving = False
     try:
         async with (
-            open_board_http(token) as http,
+            open_board_http(token, authorities) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
             try:
@@ -189,6 +194,8 @@ def _transport_error(error: MCPError) -> BoardError:
         return BoardNonsenseError(f"the board answers HTTP {status}")
     if facts.get("reply") == "too_long":
         return BoardNonsenseError("the board's reply is too long")
+    if facts.get("reply") == "untrusted":
+        return BoardAwayError(_UNTRUSTED)
     if error.code in _NONSENSE_CODES:
         return BoardNonsenseError(f"no board answers there, or not this call ({error.code})")
     return BoardAwayError(f"the board answers HTTP {status}" if status else "the board cannot be reached")

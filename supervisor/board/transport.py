@@ -16,6 +16,7 @@ import httpx2
 import trio
 from pydantic import SecretStr
 
+from supervisor.config.authorities import Authorities, is_untrusted, tls_context
 from supervisor.model.bounded_body import read_body, without_framing
 from supervisor.rules.limits import BOARD_CALL_SECONDS, BOARD_REPLY_BYTES
 
@@ -24,9 +25,12 @@ DOOR_ERROR: Final = -32_090
 
 
 @asynccontextmanager
-async def open_board_http(token: SecretStr) -> AsyncIterator[httpx2.AsyncClient]:
+async def open_board_http(
+    token: SecretStr, authorities: Authorities | None = None
+) -> AsyncIterator[httpx2.AsyncClient]:
     """A client that carries the token, reads no proxy variable and follows no redirect."""
-    transport = _BoardTransport(httpx2.AsyncHTTPTransport(trust_env=False, retries=0), token)
+    inner = httpx2.AsyncHTTPTransport(verify=tls_context(authorities), trust_env=False, retries=0)
+    transport = _BoardTransport(inner, token)
     async with httpx2.AsyncClient(
         transport=transport,
         headers={"accept-encoding": "identity"},
@@ -50,8 +54,8 @@ class _BoardTransport(httpx2.AsyncBaseTransport):
             with trio.move_on_after(BOARD_CALL_SECONDS) as deadline:
                 response = await self._inner.handle_async_request(request)
                 content = await read_body(response, max_bytes=BOARD_REPLY_BYTES)
-        except httpx2.TransportError:
-            return _door_error(asked, {"reply": "none"})
+        except httpx2.TransportError as error:
+            return _door_error(asked, {"reply": "untrusted" if is_untrusted(error) else "none"})
         if deadline.cancelled_caught:
             return _door_error(asked, {"reply": "late"})
         if content is None:

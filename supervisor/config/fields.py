@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from supervisor.config.authorities import Authorities, read_authorities
 from supervisor.config.urls import UrlError, checked_url
 from supervisor.rules.text import in_one_line
 
@@ -42,6 +43,12 @@ def _prompt(text: str) -> str:
     return text
 
 
+def _authorities(path: object) -> Authorities:
+    if not isinstance(path, str):
+        raise ValueError("must be the path of a file")
+    return read_authorities(path)
+
+
 def place_of(table: str, name: object) -> str:
     """The table as its owner finds it again, with the name that stands in it, unless that may be a secret in the wrong place."""
     is_shown = isinstance(name, str) and 0 < len(name) <= NAME_SHOWN_CHARS and name.isprintable()
@@ -58,6 +65,9 @@ Name = Annotated[str, Field(max_length=100), AfterValidator(_readable)]
 Prompt = Annotated[str, Field(max_length=20_000), AfterValidator(_prompt)]
 Variable = Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]{0,99}$")]
 """Capital letters only: most keys, pasted here by mistake, have others and are refused."""
+
+CaFile = Annotated[Authorities, BeforeValidator(_authorities)]
+"""Written as the path of a file."""
 
 Calls = Annotated[int, Field(ge=1, le=1_000_000)]
 TimeoutSeconds = Annotated[float, Field(gt=0, le=3_600)]

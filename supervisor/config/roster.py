@@ -11,7 +11,9 @@ from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
+from supervisor.config.authorities import Authorities
 from supervisor.config.fields import (
+    CaFile,
     Calls,
     ConfigurationError,
     CooldownSeconds,
@@ -62,6 +64,7 @@ class Worker:
     price_output: float | None = None
     cooldown_seconds: int = 900
     max_failures: int = 3
+    ca_file: Authorities | None = None
     number: int = field(default=0, compare=False)
     """Which of the file's [[workers]] it is, counted from 1; 0 where it comes from elsewhere."""
 
@@ -73,12 +76,13 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The workers, perhaps none, and what they share. `url` is None where the file names no board."""
+    """The workers, perhaps none, and what they share. `url` is None where the file names no board; `ca_file` is for it."""
 
     workers: tuple[Worker, ...]
     grace_seconds: float = 5.0
     poll_interval: float = 10.0
     url: str | None = None
+    ca_file: Authorities | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,15 +152,17 @@ def draft_roster(text: str) -> Draft:
         reported = defaults if isinstance(defaults, Mapping) else ()
         table = _checked(_WorkerTable, _with_defaults(entry, defaults), place, problems, reported=reported)
         if table is not None:
-            fields = table.model_dump(exclude_none=True)
-            for name in {"skills", "fallback_models"} & fields.keys():
-                fields[name] = tuple(fields[name])
+            fields: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in table
+                if value is not None
+            }
             workers.append(Worker(**fields, number=number))
         given = entry.get("name") if isinstance(entry, Mapping) else None
         if isinstance(given, str) and (first := first_of.setdefault(given, number)) != number:
             problems.append(f"{place_of(place, given)}: name: is that of workers[{first}] too")
     pool = pool or _PoolTable()
-    roster = Roster(tuple(workers), pool.grace_seconds, pool.poll_interval, pool.url)
+    roster = Roster(tuple(workers), pool.grace_seconds, pool.poll_interval, pool.url, pool.ca_file)
     return Draft(roster, tuple(problems))
 
 
@@ -174,6 +180,7 @@ class _PoolTable(_Table):
     grace_seconds: float = Field(default=5.0, ge=0, le=600)
     poll_interval: PollSeconds = 10.0
     url: Url | None = None
+    ca_file: CaFile | None = None
 
 
 class _WorkerFields(_Table):
@@ -195,6 +202,7 @@ class _WorkerFields(_Table):
     price_output: float | None = Field(default=None, ge=0, le=1_000_000)
     cooldown_seconds: CooldownSeconds | None = None
     max_failures: Failures | None = None
+    ca_file: CaFile | None = None
 
 
 class _WorkerTable(_WorkerFields):

@@ -13,6 +13,7 @@ import openai
 import trio
 from pydantic import SecretStr
 
+from supervisor.config.authorities import is_untrusted, tls_context
 from supervisor.config.roster import Worker
 from supervisor.model.bounded_body import read_body, without_framing
 from supervisor.model.completion import Answer, read_answer
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _HEADERS_SENT: Final = ("host", "accept", "content-type", "content-length", "transfer-encoding", "user-agent")
 """All else that the openai package adds is dropped: it takes headers, another key among them, from OPENAI_ variables."""
 
+_UNTRUSTED: Final = "the endpoint's certificate is not accepted; ca_file names who has signed it"
 _OWN_FAULTS: Final = (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
 
 
@@ -48,7 +50,10 @@ async def open_model(
     """The worker's model. Its connections close with the context; a call that runs then is cancelled by its owner."""
     # A kept connection may be half dead by the next call, minutes later; that would look like a failing network.
     transport = httpx2.AsyncHTTPTransport(
-        trust_env=False, retries=0, limits=httpx2.Limits(max_keepalive_connections=0)
+        verify=tls_context(worker.ca_file),
+        trust_env=False,
+        retries=0,
+        limits=httpx2.Limits(max_keepalive_connections=0),
     )
     async with httpx2.AsyncClient(
         transport=_GuardedTransport(transport, key), trust_env=False, follow_redirects=False, timeout=None
@@ -86,6 +91,8 @@ class _OpenAIModel:
                 raise ModelCallError(
                     FailureClass.CONFIG, "the request cannot be sent to this address"
                 ) from None
+            if is_untrusted(error):
+                raise ModelCallError(FailureClass.NETWORK, _UNTRUSTED) from None
             raise ModelCallError(FailureClass.NETWORK, "the connection to the endpoint failed") from None
         if body is None:
             detail = f"no complete answer within {self._worker.timeout_seconds:g} s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import trustme
 
 from supervisor.config.keys import read_keys, read_tokens
 from supervisor.config.roster import Roster, RosterError, Worker, draft_roster, parse_roster, read_roster
@@ -281,7 +282,9 @@ def test_a_name_that_would_break_a_log_line_is_refused(name: str):
     assert problems_of(MINIMAL.replace('"local"', f'"{name}"'))
 
 
-def test_the_sample_parses_as_it_stands_and_with_every_comment_of_a_field_removed():
+def test_the_sample_parses_as_it_stands_and_with_every_comment_of_a_field_removed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trustme.CA().cert_pem.write_to_path("private-authority.pem")
     text = SAMPLE.read_text(encoding="utf-8")
     assert parse_roster(text) == Roster(())
     uncommented = "\n".join(
