@@ -57,6 +57,8 @@ class FakeBoard:
         self.tasks = {task_id: FakeTask() for task_id in range(1, tasks + 1)}
         self.lease_seconds = lease_seconds
         self.calls: list[tuple[str, str]] = []
+        self.arrivals: list[tuple[str, float]] = []
+        """Who has come when, with a call or to connect, also while the board was away."""
         self.renewals: list[float] = []
         self.faults: dict[str, list[Exception | Fault]] = defaultdict(list)
         self.lost: dict[str, int] = defaultdict(int)
@@ -125,6 +127,7 @@ class FakeBoard:
     @asynccontextmanager
     async def connect(self, name: str) -> AsyncIterator[FakeClient]:
         await trio.lowlevel.checkpoint()
+        self.arrivals.append((name, trio.current_time()))
         if self.is_away:
             raise BoardAwayError("away")
         if self.open_faults:
@@ -270,6 +273,7 @@ class FakeClient:
     async def _arrive(self, tool: str) -> None:
         await trio.lowlevel.checkpoint()
         self._board.calls.append((self._name, tool))
+        self._board.arrivals.append((self._name, trio.current_time()))
         if self._board.is_away:
             raise BoardAwayError("away")
         if self._board.faults[tool]:
