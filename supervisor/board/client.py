@@ -55,7 +55,7 @@ async def open_board_client(
     is_leaving = False
     try:
         async with (
-            open_board_http(token, authorities) as http,
+            open_board_http(url, token, authorities) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
             try:

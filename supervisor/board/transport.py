@@ -26,10 +26,10 @@ DOOR_ERROR: Final = -32_090
 
 @asynccontextmanager
 async def open_board_http(
-    token: SecretStr, authorities: Authorities | None = None
+    url: str, token: SecretStr, authorities: Authorities | None = None
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client that carries the token, reads no proxy variable and follows no redirect."""
-    inner = httpx2.AsyncHTTPTransport(verify=tls_context(authorities), trust_env=False, retries=0)
+    """A client for this address that carries the token, reads no proxy variable and follows no redirect."""
+    inner = httpx2.AsyncHTTPTransport(verify=tls_context(url, authorities), trust_env=False, retries=0)
     transport = _BoardTransport(inner, token)
     async with httpx2.AsyncClient(
         transport=transport,

@@ -38,11 +38,14 @@ def read_authorities(path: str) -> Authorities:
     return authorities
 
 
-def tls_context(authorities: Authorities | None) -> ssl.SSLContext:
-    """What a client of ours accepts: certificates that this machine's authorities or these have signed, for the host's name.
+def tls_context(url: str, authorities: Authorities | None) -> ssl.SSLContext:
+    """What a client of this address accepts: certificates that the machine's authorities or these have signed, for its name.
 
     No variable of the environment has a say in it.
     """
+    if not url.startswith("https:"):
+        # There is no TLS, and reading the machine's authorities takes 30 ms: much for fifty workers of one program.
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context = httpx2.create_ssl_context(trust_env=False)
     if authorities is not None:
         context.load_verify_locations(cadata=authorities.pem)

@@ -50,7 +50,7 @@ async def open_model(
     """The worker's model. Its connections close with the context; a call that runs then is cancelled by its owner."""
     # A kept connection may be half dead by the next call, minutes later; that would look like a failing network.
     transport = httpx2.AsyncHTTPTransport(
-        verify=tls_context(worker.ca_file),
+        verify=tls_context(worker.base_url, worker.ca_file),
         trust_env=False,
         retries=0,
         limits=httpx2.Limits(max_keepalive_connections=0),

@@ -18,7 +18,7 @@ from test_pool_process import SUPERVISOR, pool_folder
 
 from supervisor.board.client import open_board_client
 from supervisor.board.errors import BoardAwayError
-from supervisor.config.authorities import Authorities, read_authorities
+from supervisor.config.authorities import Authorities, read_authorities, tls_context
 from supervisor.config.roster import Worker, draft_roster, parse_roster
 from supervisor.model.client import open_model
 from supervisor.rules.failures import FailureClass, ModelCallError
@@ -98,6 +98,13 @@ def test_what_is_no_path_is_a_problem(value: str):
     text = f'[[workers]]\nname = "a"\nmodel = "m"\nbase_url = "https://localhost/v1"\nca_file = {value}\n'
     [problem] = draft_roster(text.replace("'a\\u0000b'", '"a\\u0000b"')).problems
     assert problem.startswith('workers[1] ("a"): ca_file: ')
+
+
+def test_where_there_is_no_tls_the_authorities_of_the_machine_are_not_read():
+    assert tls_context("http://127.0.0.1:1/v1", None).cert_store_stats()["x509"] == 0
+    usual = tls_context("https://localhost/v1", None).cert_store_stats()["x509"]
+    both = tls_context("https://localhost/v1", Authorities("", PEM)).cert_store_stats()["x509"]
+    assert both == usual + 1
 
 
 @asynccontextmanager
