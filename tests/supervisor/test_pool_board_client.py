@@ -34,6 +34,7 @@ CLAIM = {
         "status": "claimed",
         "priority": 0,
         "lease_seconds": 90,
+        "failures": 2,
     },
     "dependencies": [
         {"task_id": 3, "title": "Find", "result": "words"},
@@ -87,7 +88,7 @@ async def test_replies_are_read_into_their_types():
                 dependencies=(Dependency(3, "Find", "words"), Dependency(4, "Long", None, 30_000)),
                 earlier=(Earlier("poor", "does not rhyme"),),
             )
-            assert await claim_next(board) == Claim("c", brief, 90)
+            assert await claim_next(board) == Claim("c", brief, 90, 2)
             assert await claim_next(board) is None
             assert await board.read_task(7) == TaskState("submitted", "w", "poem", 45)
             assert await board.renew_claim(7, "c") == Renewal("claimed", changed=True)
