@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 import trio
@@ -61,14 +61,22 @@ _ANSWER: Final = "roundtable.answer"
 """Where a request's scope keeps what its answer carries."""
 
 
+class _Handover(Protocol):
+    """The doors' word on an answer: `given` once the part of it with `mark` is with the system, for a client that is there."""
+
+    mark: bytes
+    given: bool
+
+
 @dataclass(slots=True)
 class _Answer:
-    """The answer to one request: the new claim that it carries, and whether it went out.
+    """The answer to one request: the claim that it carries, and whether it went out.
 
     A client that hangs up ends its request first and the call behind it later, so either may come before the other.
     """
 
     room: WaitingRoom
+    handover: _Handover
     claim_id: str | None = None
     is_over: bool = False
     refused: BoardError | None = None
@@ -76,13 +84,14 @@ class _Answer:
 
     def carry(self, claim_id: str) -> None:
         self.claim_id = claim_id
+        self.handover.mark = claim_id.encode()
         if self.is_over:
             self.room.answered(claim_id, is_handed_over=False)
 
-    def end(self, *, is_handed_over: bool) -> None:
+    def end(self) -> None:
         self.is_over = True
         if self.claim_id is not None:
-            self.room.answered(self.claim_id, is_handed_over=is_handed_over)
+            self.room.answered(self.claim_id, is_handed_over=self.handover.given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +148,11 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["arrived"] = self._board.clock()
-        answer = scope[_ANSWER] = _Answer(self._room)
+        answer = scope[_ANSWER] = _Answer(self._room, scope["state"]["handover"])
         try:
             await self._transport(scope, receive, send)
         finally:
-            answer.end(is_handed_over=scope["state"]["handover"].given)
+            answer.end()
 
     async def _end_waits(self) -> None:
         await self._stopping.wait()

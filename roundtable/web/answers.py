@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass
 
 from roundtable.web.asgi import App, Message, Receive, Scope, Send
+from roundtable.web.line import Line
 
 _NON_ASCII = re.compile(r"[^\x00-\x7f]")
 _ESCAPED_TYPES = (b"application/json", b"text/event-stream")
@@ -23,23 +24,24 @@ _ESCAPED_TYPES = (b"application/json", b"text/event-stream")
 
 @dataclass(slots=True)
 class Handover:
-    """Whether the answer was handed over: `scope["state"]["handover"]`.
+    """Whether what an answer gives away was handed over: `scope["state"]["handover"]`.
 
-    `given` turns true when the application has emitted the last part of its answer,
-    before that goes out. Still false after the application has returned: the client had
-    gone first, and what the answer gave it may be taken back.
+    The application says what that is by `mark`, bytes that stand in one part of its answer alone, before it emits that
+    part. `given` turns true when the system has taken the whole part for a client that, as far as the system knew at
+    that moment, was there. To one that was not, that part is not sent, nor anything behind it, so that an answer whose
+    gift is taken back never arrives whole.
     """
 
+    mark: bytes = b""
     given: bool = False
 
 
-async def deliver(app: App, scope: Scope, receive: Receive, send: Send) -> Handover:
-    """Run the application and send what it answers, in ASCII. Returns whether it was handed over."""
-    answer = _Answer(send)
+async def deliver(app: App, scope: Scope, receive: Receive, send: Send) -> None:
+    """Run the application and send what it answers, in ASCII, over `scope["state"]["line"]`."""
+    answer = _Answer(send, scope["state"]["line"])
     scope["state"]["handover"] = answer.handover
     await app(scope, receive, answer.send)
     await answer.finish()
-    return answer.handover
 
 
 def escape(text: str) -> str:
@@ -50,9 +52,11 @@ def escape(text: str) -> str:
 class _Answer:
     """One answer on its way."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, line: Line) -> None:
         self.handover = Handover()
         self._send = send
+        self._line = line
+        self._is_whole = False
         self._held: Message | None = None  # the start, until the length of the escaped body is known
         self._end = b""  # the whole body of a JSON answer, until the application has returned
         self._decoder: codecs.IncrementalDecoder | None = None
@@ -65,7 +69,7 @@ class _Answer:
 
     async def finish(self) -> None:
         """Send the end that was held back. Without one the answer stays open, and the connection is closed."""
-        if self.handover.given:
+        if self._is_whole:
             await self._send({"type": "http.response.body", "body": self._end, "more_body": False})
 
     async def _start(self, message: Message) -> None:
@@ -80,17 +84,22 @@ class _Answer:
     async def _continue(self, message: Message) -> None:
         is_last = not message.get("more_body", False)
         body = self._escaped(bytes(message.get("body", b"")), is_last)
+        gives = bool(self.handover.mark) and self.handover.mark in body
         start, self._held = self._held, None
         if start is not None:
             await self._send(_with_length(start, len(body) if is_last else None))
         if is_last:
-            # Before it goes out: the connection's end is reported from inside that very send.
-            self.handover.given = True
-            if start is not None:
+            self._is_whole = True
+            if start is not None and not gives:
                 self._end = body
                 return
-        if body:
-            await self._send({"type": "http.response.body", "body": body, "more_body": True})
+        part: Message = {"type": "http.response.body", "body": body, "more_body": True}
+        if gives:
+            with self._line.handing_over():
+                await self._send(part)
+            self.handover.given = not self._line.is_broken
+        elif body:
+            await self._send(part)
 
     def _escaped(self, body: bytes, is_last: bool) -> bytes:
         if self._decoder is None:

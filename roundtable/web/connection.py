@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from math import inf
 from typing import cast
 
@@ -33,6 +34,7 @@ from roundtable.web import asgi
 from roundtable.web.faults import fault_fields
 from roundtable.web.inbox import Inbox
 from roundtable.web.limits import CLOSE_SECONDS, LINGER_BYTES, SEND_PIECE_BYTES, WebLimits
+from roundtable.web.line import Line, has_hung_up
 from roundtable.web.listeners import Stream
 from roundtable.web.peers import Peer
 from roundtable.web.protocol import PlainProtocol
@@ -80,12 +82,13 @@ class Connection:
         self._is_cut = False
         self._shielded: set[trio.CancelScope] = set()
         socket = socket_of(stream)
+        self._line = Line(partial(has_hung_up, socket))
         self._protocol = PlainProtocol(
             cast(AppWrapper, app),
             config,
             context,
             cast(TaskGroup, self),  # of which only spawn_app is used
-            ConnectionState({"peer": peer}),
+            ConnectionState({"peer": peer, "line": self._line}),
             not isinstance(stream, trio.SocketStream),
             parse_socket_addr(socket.family, socket.getpeername()),
             parse_socket_addr(socket.family, socket.getsockname()),
@@ -122,8 +125,12 @@ class Connection:
         """Hypercorn's `protocol_send`: put bytes on the wire, or note what became of the connection."""
         if isinstance(event, RawData):
             async with self._send_lock:
-                if event.data and not self._is_closing and not await self._send_all(event.data):
-                    self._is_closing = True
+                if not event.data:
+                    return
+                if self._is_closing:
+                    self._line.is_broken = True
+                elif not (self._line.takes_bytes and await self._send_all(event.data)):
+                    self._line.is_broken = self._is_closing = True
                     self._reading.cancel()
         elif isinstance(event, Closed):
             await self._say_goodbye()
@@ -183,6 +190,7 @@ class Connection:
     async def _read(self) -> None:
         while True:
             data = await self._stream.receive_some(RECEIVE_BYTES)
+            self._line.is_ended = not data
             if self._is_closing:
                 break
             if self._protocol.is_between_requests and not self._protocol.has_next_bytes:

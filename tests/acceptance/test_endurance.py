@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from tests.endurance.consistency import check
+from tests.endurance.handover import handover
 from tests.endurance.idle_pool import idle_pool
 from tests.endurance.kill_nine import kill_nine
 from tests.endurance.kill_pool import kill_pool
@@ -28,6 +29,7 @@ PATIENCE_SECONDS = 300.0
         pytest.param(
             linearise, 3, marks=pytest.mark.spec("BOARD-1", "STORE-5", "HIST-2", "AUDIT-2"), id="linearise"
         ),
+        pytest.param(handover, 40, marks=pytest.mark.spec("CLAIM-9"), id="handover"),
         pytest.param(sigterm, 2, marks=pytest.mark.spec("STOP-2", "SUP-6"), id="sigterm"),
         pytest.param(
             pool_storm,

@@ -31,6 +31,7 @@ from roundtable.tools.catalogue import BY_NAME
 from roundtable.tools.endpoint import Endpoint
 from roundtable.web.doors import Doors
 from roundtable.web.limits import WebLimits
+from roundtable.web.line import Line
 from roundtable.web.peers import Admission, Peer
 from roundtable.web.tokens import TokenTable, digest
 
@@ -338,7 +339,7 @@ def _behind_doors(endpoint: Endpoint, agents: Iterable[Agent]) -> Any:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         assert admission.enter("127.0.0.1")
         peer = Peer("127.0.0.1", tokens, admission)
-        scope["state"] = {"peer": peer}
+        scope["state"] = {"peer": peer, "line": Line(lambda: False)}
         try:
             await doors(scope, receive, send)
         finally:

@@ -7,16 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roundtable.web.answers import deliver, escape
+from roundtable.web.line import Line
 
 JSON_TYPE = (b"content-type", b"application/json")
 SSE_TYPE = (b"content-type", b"text/event-stream; charset=utf-8")
 
 
-async def run(headers, parts, *, ends=True):
-    """What goes on the wire when an application answers in these parts, and whether it was handed over."""
-    sent, scope = [], {"state": {}}
+def state():
+    return {"line": Line(lambda: False)}
+
+
+async def run(headers, parts, *, ends=True, mark=b""):
+    """What goes on the wire when an application answers in these parts, and whether what is marked was given by then."""
+    sent, scope = [], {"state": state()}
 
     async def app(scope, receive, send):
+        scope["state"]["handover"].mark = mark
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         for number, part in enumerate(parts, 1):
             await send(
@@ -26,9 +32,8 @@ async def run(headers, parts, *, ends=True):
     async def send(message):
         sent.append((message, scope["state"]["handover"].given))
 
-    handover = await deliver(app, scope, None, send)
-    assert scope["state"]["handover"] is handover
-    return sent, handover.given
+    await deliver(app, scope, None, send)
+    return sent, scope["state"]["handover"].given
 
 
 def body(sent):
@@ -82,7 +87,7 @@ async def test_the_end_goes_out_only_after_the_application_has_returned():
     async def send(message):
         sent.append((message.get("more_body"), bool(returned)))
 
-    await deliver(app, {"state": {}}, None, send)
+    await deliver(app, {"state": state()}, None, send)
     assert sent == [(None, False), (True, False), (False, True)]
 
 
@@ -97,19 +102,39 @@ async def test_a_json_answer_goes_out_as_its_start_and_one_whole_body():
     async def send(message):
         sent.append((message.get("body"), message.get("more_body"), bool(returned)))
 
-    await deliver(app, {"state": {}}, None, send)
+    await deliver(app, {"state": state()}, None, send)
     assert sent == [(None, None, False), (b"{}", False, True)]
 
 
-async def test_an_answer_counts_as_handed_over_from_just_before_its_last_part_goes_out():
-    sent, given = await run([SSE_TYPE], [b"data: 1\n\n", b"data: 2\n\n"])
-    assert [was_given for _, was_given in sent] == [False, False, True, True]
+@pytest.mark.spec("CLAIM-9")
+async def test_what_an_answer_gives_is_handed_over_once_its_part_is_sent_whatever_follows():
+    for ends in (True, False):
+        parts = [b"data: 1\n\n", b"data: gift\n\n", b": ping\n\n"]
+        sent, given = await run([SSE_TYPE], parts, ends=ends, mark=b"gift")
+        assert [was_given for message, was_given in sent if message.get("body")] == [False, False, True]
+        assert given
+
+
+@pytest.mark.spec("CLAIM-9")
+async def test_a_json_answer_that_gives_something_is_sent_before_the_application_returns():
+    sent, given = await run([JSON_TYPE], ['{"é":"gift"}'.encode()], mark=b"gift")
+    assert [(message.get("body"), was_given) for message, was_given in sent] == [
+        (None, False),
+        (b'{"\\u00e9":"gift"}', False),
+        (b"", True),
+    ]
     assert given
 
 
-async def test_an_answer_without_an_end_is_not_handed_over_and_stays_open():
-    sent, given = await run([SSE_TYPE], [b"data: 1\n\n"], ends=False)
+@pytest.mark.spec("CLAIM-9")
+@pytest.mark.parametrize("mark", [b"", b"gift"])
+async def test_an_answer_in_which_the_mark_does_not_stand_hands_nothing_over(mark):
+    _, given = await run([SSE_TYPE], [b"data: 1\n\n"], mark=mark)
     assert not given
+
+
+async def test_an_answer_without_an_end_stays_open():
+    sent, _ = await run([SSE_TYPE], [b"data: 1\n\n"], ends=False)
     assert all(message.get("more_body", True) for message, _ in sent)
 
 

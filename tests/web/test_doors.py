@@ -9,6 +9,7 @@ from web_edge import LEADER, OTHER_TOKEN, TOKEN, TOKENS, WORKER, Inner
 
 from roundtable.web.doors import Doors
 from roundtable.web.limits import WebLimits
+from roundtable.web.line import Line
 from roundtable.web.peers import Admission, Peer
 from roundtable.web.tokens import TokenTable
 
@@ -80,7 +81,7 @@ class House:
             "scheme": scheme,
             "http_version": version,
             "headers": headers,
-            "state": {"peer": peer or self.peer(address)},
+            "state": {"peer": peer or self.peer(address), "line": Line(lambda: False)},
         }
         await self.doors(scope, receive or feed, send)
         return Answer(scope, sent) if sent else None
