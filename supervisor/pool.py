@@ -25,7 +25,7 @@ from supervisor.model.endpoint import Endpoint, Endpoints
 from supervisor.nursery.stop import Stop
 from supervisor.nursery.supervision import supervise
 from supervisor.rules.limits import RELEASE_SECONDS
-from supervisor.status.snapshot import PoolStatus, endpoint_status, worker_status
+from supervisor.status.snapshot import PoolStatus, WorkerStatus, endpoint_status, worker_status
 from supervisor.work.context import Chance, WorkerContext
 from supervisor.work.worker import Connections, WorkerLoop
 
@@ -90,10 +90,18 @@ class _Post:
     is_leaving: bool = False
     successor: Setup | None = None
     ended: trio.Event = field(default_factory=trio.Event)
+    ended_at: float | None = None
 
     @property
     def is_running(self) -> bool:
         return not self.ended.is_set()
+
+    def end(self) -> None:
+        self.ended.set()
+        self.ended_at = trio.current_time()
+
+    def status(self) -> WorkerStatus:
+        return worker_status(self.context, is_draining=self.is_leaving, ended_at=self.ended_at)
 
 
 class Pool:
@@ -124,10 +132,7 @@ class Pool:
 
     def status(self) -> PoolStatus:
         """Of every worker of the roster, of those removed from it that still have a task in hand, and of their endpoints."""
-        workers = tuple(
-            worker_status(post.context, state=post.context.record.state, is_draining=post.is_leaving)
-            for post in self._posts.values()
-        )
+        workers = tuple(post.status() for post in self._posts.values())
         users: dict[Endpoint, list[str]] = {}
         for name, post in self._posts.items():
             users.setdefault(post.context.endpoint, []).append(name)
@@ -224,7 +229,7 @@ class Pool:
                 State.PARKED if context.record.parked else State.STOPPED, reason=context.record.parked
             )
             context.endpoint.workers -= 1
-            post.ended.set()
+            post.end()
             if post.is_leaving and not self._is_draining:
                 self._succeed(post)
             self._note_end()

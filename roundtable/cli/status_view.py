@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from roundtable.cli.event_words import clock_time, describe
 from roundtable.cli.status_words import (
+    PARKED_ADVICE,
     answer_of,
     board_lines,
     calls_of,
+    cost_of,
     duration,
     failure_of,
     heading,
@@ -24,22 +25,17 @@ from roundtable.cli.status_words import (
     tokens_of,
     users_of,
 )
-from roundtable.rules.model import Status
-from roundtable.rules.replies import EventRow, Row
 from supervisor.rules.text import in_one_line
 
 Values = Mapping[str, Any]
 
+WIDE_SCREEN: Final = 110
+"""Of a narrower one each line has room for what matters most only."""
+_NAME_CHARS, _OTHER_CHARS = 20, 45
+"""What a narrow screen keeps for what a worker does, and for all else of it."""
 WIDTH_ELSEWHERE: Final = 160
 """Where the output is no terminal: wide enough that hardly a line is broken."""
 
-STATUS_STYLES: Final = {
-    Status.OPEN: "default",
-    Status.CLAIMED: "yellow",
-    Status.SUBMITTED: "cyan",
-    Status.DONE: "green",
-    Status.CANCELLED: "red",
-}
 _STATE_STYLES: Final = {
     "working": "yellow",
     "waiting": "green",
@@ -51,9 +47,6 @@ _STATE_STYLES: Final = {
     "restarting": "red",
 }
 _HEALTH_STYLES: Final = {"well": "green", "cooling_down": "magenta", "failing": "red"}
-
-_OTHER_ROWS: Final = 14
-"""Lines of the screen that headings and frames take."""
 
 
 def plain_console() -> Console:
@@ -79,10 +72,15 @@ def draw_status(snapshot: Values) -> RenderableType:
             Text(line, style="bold red" if line.startswith("TROUBLE") else "") for line in board_lines(board)
         ]
         parts += _lists(board, now)
-    if pool is not None and pool["workers"]:
-        parts += ["", draw_workers(pool["workers"], now), "", draw_endpoints(pool["endpoints"], now)]
+    if pool is None:
+        parts.append(Text("No pool runs in this program."))
+    elif not pool["workers"]:
+        parts.append(Text("The pool has no workers: the roster names none."))
     else:
-        parts.append(Text("No worker of a pool runs in this program."))
+        parts += ["", draw_workers(pool["workers"], now)]
+        if any(worker["state"] == "parked" for worker in pool["workers"]):
+            parts.append(Text(PARKED_ADVICE))
+        parts += ["", draw_endpoints(pool["endpoints"], now)]
     return Group(*parts)
 
 
@@ -92,7 +90,7 @@ def _lists(board: Values, now: str) -> list[RenderableType]:
     if stuck is not None and stuck["count"]:
         parts += ["", draw_stuck(stuck, now)]
     if held is not None and held["count"]:
-        table = _table(f"Held ({held['count']:,})", "task", "title", "agent", "for", "lease ends in")
+        table = make_table(f"Held ({held['count']:,})", "task", "title", "agent", "for", "lease ends in")
         for task in held["tasks"]:
             table.add_row(
                 str(task["task_id"]),
@@ -106,7 +104,7 @@ def _lists(board: Values, now: str) -> list[RenderableType]:
 
 
 def draw_stuck(stuck: Values, now: str, rows: int | None = None) -> Table:
-    table = _table(f"Needs the leader ({stuck['count']:,})", "task", "title", "because of", "for")
+    table = make_table(f"Needs the leader ({stuck['count']:,})", "task", "title", "because of", "for")
     for task in stuck["tasks"][:rows]:
         table.add_row(
             str(task["task_id"]),
@@ -117,105 +115,61 @@ def draw_stuck(stuck: Values, now: str, rows: int | None = None) -> Table:
     return table
 
 
-def draw_workers(workers: Sequence[Values], now: str) -> Table:
-    table = _table("Workers", "name", "does", "calls in an hour", "tokens in 24 h", "model", "restarts")
-    for worker in workers:
-        table.add_row(
-            Text(in_one_line(worker["name"])),
-            Text(state_of(worker, now), style=_STATE_STYLES.get(worker["state"], "")),
-            calls_of(worker),
-            tokens_of(worker),
-            Text(models_of(worker)),
-            str(worker["restarts"]),
-        )
+def draw_workers(workers: Sequence[Values], now: str, *, screen: int | None = None) -> Table:
+    """`screen`: how wide it is. Then each worker takes one line of it, and what matters less is left out or cut."""
+    columns = {
+        "name": [Text(in_one_line(worker["name"])) for worker in workers],
+        "does": [
+            Text(state_of(worker, now), style=_STATE_STYLES.get(worker["state"], "")) for worker in workers
+        ],
+        "calls in 1 h": [Text(calls_of(worker)) for worker in workers],
+        "tokens in 24 h": [Text(tokens_of(worker)) for worker in workers],
+    }
+    if screen is None or screen >= WIDE_SCREEN:
+        if any(worker["cost_last_day"] is not None for worker in workers):
+            columns["cost in 24 h"] = [Text(cost_of(worker)) for worker in workers]
+        columns["model"] = [Text(models_of(worker)) for worker in workers]
+    return _table_of("Workers", columns, ("name", "does", "calls in 1 h"), screen)
+
+
+def draw_endpoints(endpoints: Sequence[Values], now: str, *, screen: int | None = None) -> Table:
+    """`screen`: how wide it is. Then each endpoint takes one line of it, and what matters less is left out or cut."""
+    columns = {
+        "address": [Text(in_one_line(endpoint["base_url"])) for endpoint in endpoints],
+        "health": [
+            Text(health_of(endpoint, now), style=_HEALTH_STYLES.get(endpoint["health"], ""))
+            for endpoint in endpoints
+        ],
+        "last failure": [Text(failure_of(endpoint, now)) for endpoint in endpoints],
+    }
+    if screen is None or screen >= WIDE_SCREEN:
+        columns["last answer"] = [Text(answer_of(endpoint, now)) for endpoint in endpoints]
+        columns["used by"] = [Text(users_of(endpoint)) for endpoint in endpoints]
+    return _table_of("Endpoints", columns, ("health",), screen)
+
+
+def _table_of(
+    title: str, columns: Mapping[str, Sequence[Text]], vital: Collection[str], screen: int | None
+) -> Table:
+    """A table of these columns. On a screen of this width each row is one line, in which the vital columns are cut last.
+
+    Elsewhere what is too long for its column is folded, within a word too.
+    """
+    table = make_table(title, *columns)
+    for column, name in zip(table.columns, columns, strict=True):
+        column.overflow = "fold" if screen is None else "ellipsis"
+        if screen is not None:
+            column.header = Text(name, no_wrap=True)
+            column.no_wrap = name in vital
+            column.max_width = max(_NAME_CHARS, screen - _OTHER_CHARS) if name == "does" else None
+    for row in zip(*columns.values(), strict=True):
+        for cell in row:
+            cell.no_wrap = screen is not None
+        table.add_row(*row)
     return table
 
 
-def draw_endpoints(endpoints: Sequence[Values], now: str) -> Table:
-    table = _table("Endpoints", "address", "health", "last answer", "last failure", "used by")
-    for endpoint in endpoints:
-        table.add_row(
-            Text(in_one_line(endpoint["base_url"])),
-            Text(health_of(endpoint, now), style=_HEALTH_STYLES.get(endpoint["health"], "")),
-            answer_of(endpoint, now),
-            failure_of(endpoint, now),
-            Text(users_of(endpoint)),
-        )
-    return table
-
-
-def draw_watch(
-    snapshot: Values,
-    columns: Mapping[str, Sequence[Row]],
-    events: Sequence[EventRow],
-    notice: str | None,
-    height: int,
-) -> RenderableType:
-    """All of it on one screen of this height: the board in columns, the pool, and what happened last."""
-    now = str(snapshot["time"])
-    board, pool = snapshot.get("board"), snapshot.get("pool")
-    fixed = _OTHER_ROWS + (len(pool["workers"]) + len(pool["endpoints"]) if pool else 0)
-    rows = max(3, (height - fixed) // 2)
-    parts: list[RenderableType] = [Text(heading(snapshot), style="bold", no_wrap=True)]
-    if notice is not None:
-        parts.append(Text(notice, style="bold red", no_wrap=True))
-    if board is not None:
-        if board["trouble"] is not None:
-            parts.append(Text(f"TROUBLE: {in_one_line(board['trouble'])}", style="bold red", no_wrap=True))
-        parts.append(draw_columns(board, columns, rows))
-        stuck = board.get("needs_attention")
-        if stuck is not None and stuck["count"]:
-            shown = min(3, len(stuck["tasks"]))
-            parts.append(draw_stuck(stuck, now, shown))
-            rows = max(3, rows - shown - 2)
-    if pool is not None and pool["workers"]:
-        parts += [draw_workers(pool["workers"], now), draw_endpoints(pool["endpoints"], now)]
-    if events:
-        parts.append(draw_events(events[-rows:]))
-    return Group(*parts)
-
-
-def draw_columns(board: Values, columns: Mapping[str, Sequence[Row]], rows: int) -> Table:
-    """A column for each status, the newest tasks on top."""
-    table = Table(expand=True)
-    counts = board.get("tasks", {})
-    cells = []
-    for status in Status:
-        table.add_column(
-            Text(f"{status.value} {counts.get(status.value, '')}", style=STATUS_STYLES[status]),
-            ratio=1,
-            no_wrap=True,
-        )
-        cells.append(
-            Text("\n", no_wrap=True, overflow="ellipsis").join(
-                _card(row) for row in columns.get(status, ())[:rows]
-            )
-        )
-    table.add_row(*cells)
-    return table
-
-
-def _card(row: Row) -> Text:
-    card = Text(f"{row['task_id']} ", style="bold", no_wrap=True, overflow="ellipsis")
-    if "needs_attention" in row:
-        card.append("! ", style="bold red")
-    elif row.get("blocked_by"):
-        card.append("… ", style="dim")
-    who = row.get("assignee") or row.get("assigned_to")
-    if who:
-        card.append(f"{in_one_line(who)}: ", style="cyan")
-    return card.append(in_one_line(row["title"]), style="not bold")
-
-
-def draw_events(events: Sequence[EventRow]) -> Table:
-    table = _table("What happened last (UTC)", "", "")
-    table.show_header = False
-    for event in events:
-        table.add_row(clock_time(event), Text(describe(event), no_wrap=True, overflow="ellipsis"))
-    return table
-
-
-def _table(title: str, *headings: str) -> Table:
+def make_table(title: str, *headings: str) -> Table:
     table = Table(*headings, box=None, title=title, title_justify="left", pad_edge=False, header_style="dim")
     table.title_style = "bold"
     return table

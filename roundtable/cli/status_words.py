@@ -19,20 +19,28 @@ _PLAIN_STATES: Final = {
     "stopped": "stopped",
 }
 _TIMED_STATES: Final = {
-    "cooling_down": "cooling down",
-    "backing_off": "backing off after failures",
-    "at_cap": "at its cap",
-    "board_away": "the board is away",
-    "restarting": "restarting after a crash",
+    "cooling_down": "cooling down, {} left",
+    "backing_off": "backing off after failures, {} left",
+    "at_cap": "at its cap, {} left",
+    "board_away": "the board is away, asked again in {}",
+    "restarting": "crashed, starts again in {}",
 }
-_CAPS: Final = {"hourly_cap": "at its cap of calls an hour", "daily_cap": "at its cap of tokens a day"}
+_CAPS: Final = {
+    "hourly_cap": "at its cap of calls an hour, {} left",
+    "daily_cap": "at its cap of tokens a day, {} left",
+}
 _HEALTH: Final = {
     "well": "well",
-    "unknown": "not called since the start",
+    "unknown": "not called yet",
     "cooling_down": "cooling down",
     "failing": "failing",
 }
 _USERS_NAMED: Final = 3
+_COST_MIN: Final = 0.0001
+PARKED_ADVICE: Final = (
+    "Who is parked takes no tasks until its entry in the roster, or its key in .env, has changed and SIGHUP was sent, "
+    "or until a restart."
+)
 
 
 def duration(seconds: float) -> str:
@@ -56,18 +64,25 @@ def state_of(worker: Values, now: str) -> str:
     state, until, reason = str(worker["state"]), worker.get("until"), worker.get("reason")
     tasks = _tasks_in_hand(worker["tasks"], now)
     if state == "working":
-        return f"working on {tasks}"
-    if state == "parked":
-        words = f"parked: {in_one_line(str(reason))}"
+        words, tasks = f"working on {tasks}", ""
+    elif state == "parked":
+        since = worker["parked_since"]
+        long = "" if since is None else f" for {duration(seconds_between(since, now))}"
+        words = f"parked{long}: {in_one_line(str(reason))}"
     elif state in _TIMED_STATES:
-        words = _CAPS.get(str(reason), _TIMED_STATES[state])
-        if until is not None:
-            words += f", {duration(seconds_between(now, until))} left"
+        left = "a moment" if until is None else duration(seconds_between(now, until))
+        words = _CAPS.get(str(reason), _TIMED_STATES[state]).format(left)
         if state == "board_away" and reason:
             words += f" ({in_one_line(str(reason))})"
     else:
         words = _PLAIN_STATES.get(state, in_one_line(state))
+    if worker["restarts"] and state != "parked":
+        words += f" (has crashed {_times(worker['restarts'])})"
     return f"{words}, with {tasks}" if tasks else words
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _tasks_in_hand(tasks: Sequence[Values], now: str) -> str:
@@ -81,13 +96,21 @@ def calls_of(worker: Values) -> str:
 
 
 def tokens_of(worker: Values) -> str:
-    """Of the last 24 hours, with what they cost. About as many where the provider did not count all of them."""
+    """Of the last 24 hours. About as many where the provider did not count all of them."""
     words = f"{'about ' if worker['tokens_are_estimated'] else ''}{worker['tokens_last_day']:,}"
     if worker["max_tokens_per_day"] is not None:
         words += f" of {worker['max_tokens_per_day']:,}"
-    if worker["cost_last_day"] is not None:
-        words += f" (cost {worker['cost_last_day']:.4g})"
     return words
+
+
+def cost_of(worker: Values) -> str:
+    """Of the last 24 hours, in the currency of the roster's prices."""
+    cost = worker["cost_last_day"]
+    if cost is None:
+        return "no price"
+    if not cost:
+        return "0"
+    return f"under {_COST_MIN}" if cost < _COST_MIN else f"{cost:,.4f}"
 
 
 def models_of(worker: Values) -> str:
@@ -139,6 +162,11 @@ def _ago(moment: str, now: str) -> str:
 def is_notable(worker: Values) -> bool:
     """Whether the worker does something else than to wait for tasks and to work on them."""
     return worker["state"] not in {"starting", "waiting", "working"}
+
+
+def is_in_trouble(endpoint: Values) -> bool:
+    """Whether the last that was heard of the endpoint is no good news."""
+    return endpoint["health"] not in {"well", "unknown"}
 
 
 def board_lines(board: Values) -> list[str]:

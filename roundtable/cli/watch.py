@@ -30,8 +30,9 @@ from roundtable.cli.output import (
 from roundtable.cli.running import Signals, run
 from roundtable.cli.settings import advise, read_settings
 from roundtable.cli.status import ask, why_not
-from roundtable.cli.status_view import as_text, draw_status, draw_watch
-from roundtable.cli.status_words import failure_of, health_of, is_notable, state_of
+from roundtable.cli.status_view import as_text, draw_status
+from roundtable.cli.status_words import failure_of, health_of, is_in_trouble, is_notable, state_of
+from roundtable.cli.watch_view import draw_watch
 from roundtable.rules.replies import EventRow, Row
 from roundtable.store.errors import StoreError
 from roundtable.store.overview import events_after, newest_event_id, read_columns
@@ -150,6 +151,7 @@ class Screen:
             sight.columns,
             list(sight.last_events),
             None if sight.notice is None else in_one_line(sight.notice),
+            self._console.width,
             self._console.height,
         )
         self._live.update(picture, refresh=True)
@@ -204,7 +206,7 @@ class Lines:
             self._tell(f"worker {worker['name']}", state, state_of(worker, now), now)
         for endpoint in pool["endpoints"]:
             health = (endpoint["health"], endpoint["until"], endpoint["last_failure"])
-            trouble = None if endpoint["health"] in {"well", "unknown"} else health
+            trouble = health if is_in_trouble(endpoint) else None
             words = health_of(endpoint, now)
             if trouble is not None:
                 words += f" ({failure_of(endpoint, now)})"

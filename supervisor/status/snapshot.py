@@ -29,8 +29,9 @@ class WorkerStatus:
     """Times are RFC 3339 in UTC.
 
     `state` is a word of record.State; `until` stands with those that end by themselves; `reason` says more where there is
-    more: the cap, why the board is thought away, why the worker is parked. Tokens and cost are of the last 24 hours; without
-    a price in the roster there is no cost. `unusable_models` are those that the endpoint does not know.
+    more: the cap, why the board is thought away, why the worker is parked. `parked_since` is when its last task in hand was
+    over. Tokens and cost are of the last 24 hours; without a price in the roster there is no cost. `unusable_models` are
+    those that the endpoint does not know.
     """
 
     name: str
@@ -43,6 +44,7 @@ class WorkerStatus:
     tasks: tuple[TaskStatus, ...]
     until: str | None
     reason: str | None
+    parked_since: str | None
     calls_last_hour: int
     max_calls_per_hour: int
     tokens_last_day: int
@@ -99,8 +101,10 @@ def snapshot_of(pool: PoolStatus) -> dict[str, Any]:
     return {"time": pool.time, "process": os.getpid(), "board": None, "pool": pool.as_json()}
 
 
-def worker_status(context: WorkerContext, *, state: State, is_draining: bool) -> WorkerStatus:
+def worker_status(context: WorkerContext, *, is_draining: bool, ended_at: float | None) -> WorkerStatus:
+    """`ended_at`: when the worker's last task and last release were over, None while it runs."""
     record, worker, clock = context.record, context.worker, context.clock
+    state = record.state
     spent = context.ledger.spent(worker.name, clock.now())
     tasks = tuple(
         TaskStatus(task.task_id, clock.text(task.since))
@@ -133,6 +137,7 @@ def worker_status(context: WorkerContext, *, state: State, is_draining: bool) ->
         tasks=tasks,
         until=_text(clock, until),
         reason=None if reason is None else str(reason),
+        parked_since=_text(clock, ended_at) if state is State.PARKED else None,
         calls_last_hour=spent.calls,
         max_calls_per_hour=worker.max_calls_per_hour,
         tokens_last_day=spent.tokens,

@@ -130,9 +130,10 @@ async def test_status_shows_the_board_and_each_worker_waiting_working_cooling_do
     for words in (
         r"slow +working on task 1 for \d+ s +1 of 10",
         r"cool +cooling down, \d+ min \d+ s left",
-        "lost +parked: auth",
-        r"/busy/v1 +cooling down, \d+ min \d+ s left +none +rate_limited, \d+ s ago +cool",
-        r"/locked/v1 +failing for \d+ s +none +auth, \d+ s ago +lost",
+        r"lost +parked for \d+ s: auth",
+        "Who is parked takes no tasks until",
+        r"/busy/v1 +cooling down, \d+ min \d+ s left +rate_limited, \d+ s ago +none +cool",
+        r"/locked/v1 +failing for \d+ s +auth, \d+ s ago +none +lost",
         r"/slow/v1 +called \d+ s ago, nothing back yet +none +none +slow",
         "Tasks: 2 open, 1 claimed",
         "Zephyr  title",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from rich.console import Console
 
 from roundtable.cli.event_words import describe
-from roundtable.cli.status_view import as_text, draw_columns, draw_status, draw_watch
+from roundtable.cli.status_view import as_text, draw_endpoints, draw_status
 from roundtable.cli.status_words import (
+    PARKED_ADVICE,
     answer_of,
+    cost_of,
     duration,
     failure_of,
     health_of,
@@ -16,6 +21,7 @@ from roundtable.cli.status_words import (
     tokens_of,
     users_of,
 )
+from roundtable.cli.watch_view import draw_columns, draw_watch
 from roundtable.rules.change import Event
 from roundtable.rules.model import Status
 from supervisor.memory.record import State
@@ -37,6 +43,7 @@ def worker(state: str, *tasks: int, until: str | None = None, reason: str | None
         "tasks": [{"task_id": task_id, "since": NINETY_SECONDS_AGO} for task_id in tasks],
         "until": until,
         "reason": reason,
+        "parked_since": None,
         "calls_last_hour": 3,
         "max_calls_per_hour": 30,
         "tokens_last_day": 12_000,
@@ -111,11 +118,19 @@ def snapshot(**more) -> dict:
         ),
         (
             worker("board_away", 3, until=IN_41_SECONDS, reason="no\x1b[31m answer"),
-            "the board is away, 41 s left (no [31m answer), with task 3 for 1 min 30 s",
+            "the board is away, asked again in 41 s (no [31m answer), with task 3 for 1 min 30 s",
         ),
-        (worker("restarting", until=IN_41_SECONDS), "restarting after a crash, 41 s left"),
+        (
+            worker("restarting", until=IN_41_SECONDS, restarts=1),
+            "crashed, starts again in 41 s (has crashed once)",
+        ),
+        (worker("working", 3, restarts=2), "working on task 3 for 1 min 30 s (has crashed 2 times)"),
         (worker("draining", 3), "leaving, with task 3 for 1 min 30 s"),
-        (worker("parked", reason="auth: HTTP 401"), "parked: auth: HTTP 401"),
+        (worker("parked", 3, reason="auth: HTTP 401"), "parked: auth: HTTP 401, with task 3 for 1 min 30 s"),
+        (
+            worker("parked", reason="auth: HTTP 401", parked_since=NINETY_SECONDS_AGO),
+            "parked for 1 min 30 s: auth: HTTP 401",
+        ),
         (worker("stopped"), "stopped"),
     ],
 )
@@ -143,18 +158,56 @@ def test_a_duration_has_its_two_largest_units(seconds, words):
     assert duration(seconds) == words
 
 
-def test_tokens_are_shown_against_their_cap_with_what_is_estimated_and_what_they_cost():
+def test_tokens_are_shown_against_their_cap_with_what_is_estimated():
     assert tokens_of(worker("waiting")) == "12,000"
-    counted = worker(
-        "waiting", max_tokens_per_day=50_000, tokens_are_estimated=True, cost_last_day=0.01234567
-    )
-    assert tokens_of(counted) == "about 12,000 of 50,000 (cost 0.01235)"
+    counted = worker("waiting", max_tokens_per_day=50_000, tokens_are_estimated=True)
+    assert tokens_of(counted) == "about 12,000 of 50,000"
+
+
+@pytest.mark.parametrize(
+    ("cost", "words"),
+    [
+        (None, "no price"),
+        (0.0, "0"),
+        (0.00001234, "under 0.0001"),
+        (0.01234567, "0.0123"),
+        (1_234.5, "1,234.5000"),
+    ],
+)
+def test_a_cost_is_an_amount_that_can_be_read_at_a_glance(cost, words):
+    assert cost_of(worker("waiting", cost_last_day=cost)) == words
+
+
+def test_costs_have_a_column_where_the_roster_has_prices_and_only_there():
+    for cost, is_there in ((None, False), (0.0, True)):
+        pool = {"workers": [worker("waiting", cost_last_day=cost), worker("waiting")], "endpoints": []}
+        assert ("cost in 24 h" in as_text(draw_status(snapshot(pool=pool)))) == is_there
+
+
+@pytest.mark.parametrize(
+    ("pool", "words"),
+    [
+        (None, "No pool runs in this program."),
+        ({"workers": [], "endpoints": []}, "The pool has no workers: the roster names none."),
+        ({"workers": [worker("parked", reason="auth: x")], "endpoints": []}, PARKED_ADVICE),
+    ],
+)
+def test_what_there_is_to_know_beside_the_tables_is_said(pool, words):
+    assert words in as_text(draw_status(snapshot(pool=pool)))
+
+
+def test_on_a_narrow_terminal_an_address_is_whole_all_the_same():
+    console = Console(width=60, force_terminal=False, no_color=True)
+    with console.capture() as capture:
+        console.print(draw_endpoints([endpoint("well", base_url="http://127.0.0.1:12345/deepseek/v1")], NOW))
+    first_column = [line.partition("  ")[0] for line in capture.get().splitlines()[1:]]
+    assert "".join(first_column).replace(" ", "") == "addresshttp://127.0.0.1:12345/deepseek/v1"
 
 
 @pytest.mark.parametrize(
     ("shown", "words"),
     [
-        (endpoint("unknown"), "not called since the start"),
+        (endpoint("unknown"), "not called yet"),
         (endpoint("unknown", last_call_at=NINETY_SECONDS_AGO), "called 1 min 30 s ago, nothing back yet"),
         (endpoint("well", last_failure="network"), "well"),
         (endpoint("cooling_down", until=IN_41_SECONDS), "cooling down, 41 s left"),
@@ -242,15 +295,42 @@ def test_the_picture_of_watch_keeps_to_the_screen_where_that_is_possible(height)
         {"event_id": number, "time": NOW, "agent": "lead", "event": "claimed", "task_id": 1, "changes": {}}
         for number in range(50)
     ]
-    pool = {"workers": [worker("waiting")] * 3, "endpoints": [endpoint("well")]}
+    pool = {
+        "workers": [worker("waiting"), worker("working", 3, name="prosaist"), worker("waiting")],
+        "endpoints": [endpoint("well")],
+    }
     text = as_text(
         draw_watch(
-            snapshot(pool=pool), {status.value: rows for status in Status}, events, "it is gone", height
+            snapshot(pool=pool), {status.value: rows for status in Status}, events, "it is gone", 132, height
         )
     )
     assert len(text.splitlines()) <= max(height, 24)
     assert "it is gone" in text
     assert "waiting for a task" in text
+
+
+@pytest.mark.spec("CLI-17")
+@pytest.mark.parametrize("width", [60, 132])
+@pytest.mark.parametrize("height", [24, 40, 80])
+def test_in_a_large_pool_whoever_is_in_trouble_is_on_the_screen_and_the_others_are_counted(height, width):
+    pool = {
+        "workers": [worker("waiting", name=f"w{number}") for number in range(40)]
+        + [worker("working", 3, name="busy"), worker("parked", name="lost", reason="auth: " + "x" * 80)],
+        "endpoints": [endpoint("well", base_url=f"https://e{number}.example/v1") for number in range(20)]
+        + [endpoint("failing", base_url="https://gone.example/v1", failing_since=NINETY_SECONDS_AGO)],
+    }
+    columns = {status.value: [] for status in Status}
+    console = Console(width=width, force_terminal=False, no_color=True)
+    happened = [event("claimed")] * 20
+    with console.capture() as capture:
+        console.print(draw_watch(snapshot(pool=pool), columns, happened, None, width, height))
+    text = capture.get()
+    assert len(text.splitlines()) <= height
+    assert re.search(r"^lost +parked: auth", text, re.MULTILINE)
+    assert re.search(r"^\S+ +failing", text, re.MULTILINE)
+    shown = len(re.findall(r"^(?:w\d+|busy|lost) ", text, re.MULTILINE))
+    assert shown == 42 or f"and {42 - shown} more: {'40' if shown == 1 else ''}" in text
+    assert ("and" in text) == (height < 80)
 
 
 def test_a_column_says_how_many_who_has_it_and_what_is_stuck_or_waits():

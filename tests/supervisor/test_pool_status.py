@@ -202,6 +202,7 @@ async def test_why_a_worker_takes_no_task_and_until_when(autojump_clock, model, 
         await trio.sleep(3.5)
         status = seen(pool, "a")
         assert (status.state, status.until, status.reason) == expected
+        assert status.parked_since == ("2026-11-30T12:00:00.000Z" if status.state == "parked" else None)
         assert status.restarts == (3 if status.state == "restarting" else 0)
 
 
