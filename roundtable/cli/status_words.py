@@ -35,6 +35,12 @@ _HEALTH: Final = {
     "cooling_down": "cooling down",
     "failing": "failing",
 }
+_IN_A_COUNT: Final = {
+    **_HEALTH,
+    "backing_off": "backing off",
+    "at_cap": "at a cap",
+    "board_away": "without the board",
+}
 _USERS_NAMED: Final = 3
 _COST_MIN: Final = 0.0001
 PARKED_ADVICE: Final = (
@@ -157,6 +163,11 @@ def users_of(endpoint: Values) -> str:
 
 def _ago(moment: str, now: str) -> str:
     return f"{duration(seconds_between(moment, now))} ago"
+
+
+def in_a_count(word: str) -> str:
+    """A worker's state, or the health of an endpoint, behind the number of those for whom it is so."""
+    return _IN_A_COUNT.get(word, in_one_line(word))
 
 
 def is_notable(worker: Values) -> bool:
