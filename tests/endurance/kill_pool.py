@@ -40,6 +40,9 @@ PACES: Final = ("varying", "instant", "hanging")
 CONCURRENCY: Final = {"poet-1": 1, "poet-2": 2, "poet-3": 3, "poet-4": 3}
 CAPS: Final = {"poet-4": 20}
 """Calls an hour, which no number of kills resets."""
+RESTING: Final = f"""status = 'open' AND {len(CONCURRENCY) - len(CAPS)} = (
+    SELECT count(*) FROM cooldowns c WHERE c.task_id = tasks.task_id AND c.agent NOT IN ('{"', '".join(CAPS)}'))"""
+"""A claim that ran out keeps the task from its worker for a quarter of an hour. Kills enough, and it is kept from them all."""
 SETTINGS: Final = {
     "ROUNDTABLE_RATE_LIMIT_PER_MINUTE": "0",
     "ROUNDTABLE_LEASE_SECONDS": str(LEASE_SECONDS),
@@ -198,10 +201,11 @@ async def _run_to_the_end(board: Onlooker, tally: _Tally, report: Report) -> Non
             await _settle(board, tally, await up.url(), report)
             with trio.move_on_after(LAST_SECONDS) as patience:
                 while True:
-                    if not board.count("status <> 'submitted'"):
+                    if not board.count(f"status <> 'submitted' AND NOT ({RESTING})"):
                         break
                     await trio.sleep(LOOK_SECONDS)
             report.expect(not patience.cancelled_caught, "not all tasks were finished in the end")
+            report.figures["tasks that ran out at every worker, and rest"] = board.count(RESTING)
             up.process.send_signal(signal.SIGTERM)
             report.expect(await up.ended(10) == 0, "the last program did not stop cleanly")
     report.expect(not board.held(), f"left claimed: {board.held()}")
