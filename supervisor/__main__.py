@@ -104,7 +104,7 @@ async def _run(settings: PoolSettings) -> int:
             async def snapshot() -> dict[str, Any]:
                 # Nothing to tell yet, or how the pool is or ends.
                 status = PoolStatus(DayClock().text(trio.current_time())) if pool is None else pool.status()
-                return snapshot_of(status)
+                return snapshot_of(status, settings.url)
 
             try:
                 async with (

@@ -200,6 +200,6 @@ def board_lines(board: Values) -> list[str]:
 
 def heading(snapshot: Values) -> str:
     if snapshot.get("board") is None:
-        return f"Process {snapshot['process']}: a worker pool whose board runs elsewhere"
+        return f"Process {snapshot['process']}: a worker pool, whose board is at {in_one_line(str(snapshot['board_url']))}"
     version, url = in_one_line(str(snapshot["version"])), in_one_line(str(snapshot["url"]))
     return f"Roundtable {version}, process {snapshot['process']}, at {url}"

@@ -116,7 +116,7 @@ def read_draft(path: Path) -> Draft:
 
 def gone(path: Path) -> tuple[str, ...]:
     """What is wrong where workers have come from a file that is no longer there: it may just be being written anew."""
-    return in_file(path, ["is not there any more; a roster that names no worker takes all of them off"])
+    return in_file(path, ["is not there any more; the workers go on as they are"])
 
 
 def parse_roster(text: str) -> Roster:

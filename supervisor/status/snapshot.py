@@ -96,9 +96,15 @@ class PoolStatus:
         return asdict(self)
 
 
-def snapshot_of(pool: PoolStatus) -> dict[str, Any]:
+def snapshot_of(pool: PoolStatus, board_url: str) -> dict[str, Any]:
     """What a pool that runs alone tells at its socket: in the form that a program with a board has too."""
-    return {"time": pool.time, "process": os.getpid(), "board": None, "pool": pool.as_json()}
+    return {
+        "time": pool.time,
+        "process": os.getpid(),
+        "board_url": board_url,
+        "board": None,
+        "pool": pool.as_json(),
+    }
 
 
 def worker_status(context: WorkerContext, *, is_draining: bool, ended_at: float | None) -> WorkerStatus:

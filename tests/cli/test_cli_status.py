@@ -212,7 +212,7 @@ async def test_a_pool_that_runs_alone_tells_how_it_stands_in_its_own_folder(tmp_
             assert await pool.ended(15) == 0
     assert (found["board"], found["process"]) == (None, pool.process.pid)
     assert code == 0
-    assert "a worker pool whose board runs elsewhere" in text
+    assert "a worker pool, whose board is at http://127.0.0.1:1/mcp" in text
     assert "the board is away" in text
     assert not (tmp_path / "roundtable-pool.db.status").exists()
 
