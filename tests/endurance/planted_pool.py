@@ -162,7 +162,7 @@ async def run(buggy: Sequence[str]) -> None:
         ) as pool:
 
             async def snapshot() -> dict[str, Any]:
-                return snapshot_of(pool.status())
+                return snapshot_of(pool.status(), settings.url)
 
             async with open_status_socket(Path(LEDGER), snapshot):
                 async for _ in signals:
