@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -35,11 +36,13 @@ class SdkSeat:
 
 
 @asynccontextmanager
-async def sdk_seat(url: str, token: str, mode: str = "auto") -> AsyncIterator[SdkSeat]:
+async def sdk_seat(
+    url: str, token: str, mode: str = "auto", trust: ssl.SSLContext | bool = True
+) -> AsyncIterator[SdkSeat]:
     headers = {"Authorization": f"Bearer {token}"}
     failure: BaseException | None = None
     async with (
-        httpx2.AsyncClient(headers=headers, trust_env=False, timeout=20) as http,
+        httpx2.AsyncClient(headers=headers, verify=trust, trust_env=False, timeout=20) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode) as client,
     ):
         try:

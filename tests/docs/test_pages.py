@@ -13,6 +13,8 @@ from spec_document import ROOT
 from roundtable.cli.connecting import CLIENTS, way_for
 from roundtable.cli.main import COMMANDS
 from roundtable.config.settings import OTHER_PROGRAMS_NAMES, VARIABLES
+from roundtable.rules.limits import BODY_BYTES, WAIT_SECONDS_MAX
+from roundtable.web.limits import UNKNOWN_IDLE_SECONDS
 from supervisor.config.roster import Roster
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -80,6 +82,23 @@ def test_the_service_is_given_the_time_that_a_stop_takes_and_reloads() -> None:
     assert float(service["TimeoutStopSec"]) >= Roster(()).grace_seconds + 10
     assert service["ExecReload"].endswith("-HUP $MAINPID")
     assert service["RestartPreventExitStatus"] == "2"
+
+
+def test_the_proxies_outlast_a_wait_and_let_go_of_a_connection_before_the_board_does() -> None:
+    nginx = (ROOT / "config" / "nginx.conf").read_text(encoding="utf-8")
+    caddy = (ROOT / "config" / "Caddyfile").read_text(encoding="utf-8")
+    for text, patience, silence in (
+        (nginx, "proxy_read_timeout", "keepalive_timeout"),
+        (caddy, "response_header_timeout", "keepalive"),
+    ):
+        assert _seconds(text, patience) > 2 * WAIT_SECONDS_MAX
+        assert _seconds(text, silence) < UNKNOWN_IDLE_SECONDS
+    assert f"client_max_body_size {BODY_BYTES >> 20}m;" in nginx
+
+
+def _seconds(text: str, setting: str) -> int:
+    [value] = re.findall(rf"^\s*{setting} (\d+)s;?$", text, re.MULTILINE)
+    return int(value)
 
 
 def test_the_image_is_built_from_files_that_are_there() -> None:
