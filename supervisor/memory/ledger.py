@@ -144,6 +144,15 @@ class Ledger:
                 return max(now, float(started_at) + DAY_SECONDS)
         return now
 
+    def longest_answer(self, worker: str, now: float) -> int:
+        """Tokens of the longest answer of the last 24 hours; 0 if there was none."""
+        (tokens,) = self._db.execute(
+            "SELECT coalesce(max(output_tokens), 0) FROM calls "
+            "WHERE worker = ? AND started_at > ? AND outcome = 'answered'",
+            (worker, now - DAY_SECONDS),
+        ).fetchone()
+        return int(tokens)
+
     def spent(self, worker: str, now: float) -> Spent:
         (calls,) = self._db.execute(
             "SELECT count(*) FROM calls WHERE worker = ? AND started_at > ?", (worker, now - HOUR_SECONDS)

@@ -19,7 +19,7 @@ from supervisor.model.bounded_body import read_body, without_framing
 from supervisor.model.completion import Answer, read_answer
 from supervisor.model.prompt import Message
 from supervisor.model.retry_after import retry_after_seconds
-from supervisor.model.usage import estimate_usage
+from supervisor.model.usage import NO_USAGE
 from supervisor.rules.failures import FailureClass, ModelCallError
 from supervisor.rules.limits import ANSWER_BYTES
 from supervisor.rules.refusals import refusal
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _HEADERS_SENT: Final = ("host", "accept", "content-type", "content-length", "transfer-encoding", "user-agent")
 """All else that the openai package adds is dropped: it takes headers, another key among them, from OPENAI_ variables."""
 
+_BROKEN: Final = "the connection to the endpoint failed"
 _UNTRUSTED: Final = "the endpoint's certificate is not accepted; ca_file names who has signed it"
 _OWN_FAULTS: Final = (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
 
@@ -81,8 +82,8 @@ class _OpenAIModel:
                     **self._options(),
                 )
                 body = response.content
-        except _UnreadableAnswer as fault:
-            raise ModelCallError(FailureClass.CONTENT, fault.detail, usage=estimate_usage(messages)) from None
+        except _LostAnswer as lost:
+            raise ModelCallError(lost.kind, lost.detail, usage=lost.usage) from None
         except openai.APIStatusError as error:
             wait = retry_after_seconds(error.response.headers.get("retry-after"), self._utc_now())
             raise refusal(error.status_code, error.body, model=model, retry_after_seconds=wait) from None
@@ -93,11 +94,11 @@ class _OpenAIModel:
                 ) from None
             if is_untrusted(error):
                 raise ModelCallError(FailureClass.NETWORK, _UNTRUSTED) from None
-            raise ModelCallError(FailureClass.NETWORK, "the connection to the endpoint failed") from None
+            raise ModelCallError(FailureClass.NETWORK, _BROKEN) from None
         if body is None:
             detail = f"no complete answer within {self._worker.timeout_seconds:g} s"
             # The model may have worked on it all the same.
-            raise ModelCallError(FailureClass.TIMEOUT, detail, usage=estimate_usage(messages))
+            raise ModelCallError(FailureClass.TIMEOUT, detail, usage=None)
         return read_answer(body, messages)
 
     def _options(self) -> dict[str, Any]:
@@ -114,12 +115,17 @@ def _tokens_field(base_url: str) -> str:
     return "max_completion_tokens" if urlsplit(base_url).hostname == "api.openai.com" else "max_tokens"
 
 
-class _UnreadableAnswer(openai.OpenAIError):
-    """The answer cannot be read within bounds. The package passes errors of its own family through unchanged."""
+class _LostAnswer(openai.OpenAIError):
+    """An answer began, but cannot be read to its end. The package passes errors of its own family through unchanged.
 
-    def __init__(self, detail: str) -> None:
+    A success was worked for, and sent when the model was done, so nobody knows what it took.
+    """
+
+    def __init__(self, kind: FailureClass, detail: str, response: httpx2.Response) -> None:
         super().__init__(detail)
+        self.kind = kind
         self.detail = detail
+        self.usage = None if response.is_success else NO_USAGE
 
 
 class _GuardedTransport(httpx2.AsyncBaseTransport):
@@ -142,10 +148,14 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
         response = await self._inner.handle_async_request(bare)
         if response.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
             await response.aclose()
-            raise _UnreadableAnswer("the answer is compressed, which was not asked for")
-        body = await read_body(response, max_bytes=ANSWER_BYTES)
+            detail = "the answer is compressed, which was not asked for"
+            raise _LostAnswer(FailureClass.CONTENT, detail, response)
+        try:
+            body = await read_body(response, max_bytes=ANSWER_BYTES)
+        except httpx2.TransportError:
+            raise _LostAnswer(FailureClass.NETWORK, _BROKEN, response) from None
         if body is None:
-            raise _UnreadableAnswer(f"the answer is over {ANSWER_BYTES} bytes")
+            raise _LostAnswer(FailureClass.CONTENT, f"the answer is over {ANSWER_BYTES} bytes", response)
         return httpx2.Response(response.status_code, headers=without_framing(response.headers), content=body)
 
     async def aclose(self) -> None:

@@ -25,16 +25,18 @@ class Answer:
 def read_answer(body: bytes, messages: Sequence[Message] = ()) -> Answer:
     """The answer to these messages.
 
-    Raises ModelCallError of class `content`, with what the call took, for a body that is no valid completion, a refusal, an
-    answer that was cut off by length, is empty or invisible, holds characters that the board refuses, or is over
-    RESULT_CHARS.
+    Raises ModelCallError of class `content`, with what the call took if that can be seen, for a body that is no valid
+    completion, a refusal, an answer that was cut off by length, is empty or invisible, holds characters that the board
+    refuses, or is over RESULT_CHARS.
     """
     completion = _parsed(body)
-    usage = read_usage(completion, estimate_usage(messages, _everything_written(completion)))
+    written = _everything_written(completion)
+    usage = read_usage(completion, estimate_usage(messages, written or ""))
     try:
         return Answer(_answer_text(completion), usage)
     except _Unusable as fault:
-        raise ModelCallError(FailureClass.CONTENT, fault.detail, usage=usage) from None
+        is_unseen = written is None and usage.is_estimated
+        raise ModelCallError(FailureClass.CONTENT, fault.detail, usage=None if is_unseen else usage) from None
 
 
 class _Unusable(Exception):
@@ -81,14 +83,18 @@ def _first_choice(completion: dict[str, object]) -> dict[str, object]:
     raise _Unusable("the body is no valid completion")
 
 
-def _everything_written(completion: dict[str, object]) -> str:
-    """Reasoning too, which is paid for like the answer: for the estimate where a provider gives no usage."""
+def _everything_written(completion: dict[str, object]) -> str | None:
+    """Reasoning too, which is paid for like the answer: for the estimate where a provider gives no usage.
+
+    None where it cannot be read.
+    """
     try:
         message = _first_choice(completion).get("message")
-        fields = message if isinstance(message, dict) else {}
-        texts = [_content(fields.get("content")), fields.get("reasoning_content"), fields.get("reasoning")]
+        if not isinstance(message, dict):
+            return None
+        texts = [_content(message.get("content")), message.get("reasoning_content"), message.get("reasoning")]
     except _Unusable:
-        return ""
+        return None
     return "".join(text for text in texts if isinstance(text, str))
 
 

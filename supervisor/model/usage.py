@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from supervisor.model.prompt import Message
+from supervisor.rules.limits import RESULT_CHARS
 
 _BYTES_PER_TOKEN: Final = 4
 """English has about four letters a token; other scripts have more bytes a letter, which evens out roughly."""
 _TOKENS_PER_MESSAGE: Final = 4
 _TOKENS_MAX: Final = 1_000_000_000
 """A provider that says more is wrong."""
+UNSEEN_OUTPUT_TOKENS: Final = RESULT_CHARS // _BYTES_PER_TOKEN
+"""What an answer is taken for while nothing is known of it: as long as the longest that can be submitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,12 @@ def estimate_usage(messages: Sequence[Message], answer: str = "") -> Usage:
     return Usage(sent, _tokens(answer), is_estimated=True)
 
 
+def most_tokens(messages: Sequence[Message], max_output_tokens: int | None) -> float:
+    """The most that a call can take, since no token is shorter than a byte; infinite without max_output_tokens."""
+    sent = sum(len(_encoded(message["content"])) + _TOKENS_PER_MESSAGE for message in messages)
+    return float("inf") if max_output_tokens is None else sent + max_output_tokens
+
+
 def cost(usage: Usage, price_input: float | None, price_output: float | None) -> float | None:
     """In the currency of the prices, which are for a million tokens; None where the roster names no price."""
     if price_input is None and price_output is None:
@@ -72,7 +81,11 @@ def cost(usage: Usage, price_input: float | None, price_output: float | None) ->
 
 
 def _tokens(text: str) -> int:
-    return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)
+    return math.ceil(len(_encoded(text)) / _BYTES_PER_TOKEN)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
 
 
 def _count(value: object) -> int | None:

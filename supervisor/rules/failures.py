@@ -36,8 +36,9 @@ class ModelCallError(Exception):
         detail: str,
         *,
         retry_after_seconds: float | None = None,
-        usage: Usage = NO_USAGE,
+        usage: Usage | None = NO_USAGE,
     ) -> None:
+        """`usage`: what the call took; None where nobody has seen that, since the answer was lost."""
         super().__init__(f"{kind}: {detail}")
         self.kind = kind
         self.detail = detail

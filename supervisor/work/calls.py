@@ -11,10 +11,11 @@ import trio
 
 from supervisor.model.client import ModelClient
 from supervisor.model.prompt import Message
-from supervisor.model.usage import NO_USAGE, Usage, cost, estimate_usage
+from supervisor.model.usage import NO_USAGE, Usage
 from supervisor.rules.failures import FailureClass, ModelCallError
 from supervisor.rules.policy import CONSEQUENCES
 from supervisor.rules.refusals import settled_class
+from supervisor.work.budget import AtCapError, Budget, Taken
 from supervisor.work.context import WorkerContext
 
 _FROM_A_WORKING_ENDPOINT = frozenset({FailureClass.CONTENT, FailureClass.CONTEXT_LENGTH})
@@ -31,10 +32,6 @@ class Hindrance(StrEnum):
     BACK_OFF = "back_off"
 
 
-class AtCapError(Exception):
-    """No call was made: the caps have no room for it now."""
-
-
 @dataclass(slots=True)
 class Attempt:
     """What one attempt at a task has taken so far."""
@@ -47,7 +44,8 @@ class Attempt:
     """The one that answered."""
     last_asked_at: float = float("-inf")
 
-    def add(self, usage: Usage, seconds: float, cost: float | None) -> None:
+    def add(self, taken: Taken, seconds: float) -> None:
+        usage, cost = taken.usage, taken.cost
         self.calls += 1
         self.seconds += seconds
         self.usage = Usage(
@@ -74,32 +72,29 @@ class ModelCalls:
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
-        self._promised = 0
+        self._budget = Budget(context)
 
     def allowed_at(self, now: float) -> tuple[float, Hindrance]:
-        """From when one more task may be begun, and what stands against it until then; `now` or earlier: at once."""
-        context, worker = self._context, self._context.worker
-        day_now = context.clock.now()
-        cap = worker.max_calls_per_hour - self._promised
-        calls_at = context.ledger.call_allowed_at(worker.name, cap, day_now) if cap > 0 else float("inf")
-        tokens_at = day_now
-        if worker.max_tokens_per_day is not None:
-            tokens_at = context.ledger.tokens_allowed_at(worker.name, worker.max_tokens_per_day, 1, day_now)
+        """From when one more task may be begun, and what stands against it until then; `now` or earlier: at once.
+
+        Infinite while that is up to the tasks in hand.
+        """
+        context = self._context
         waits = [
-            (now + (calls_at - day_now), Hindrance.HOURLY_CAP),
-            (max(now + (tokens_at - day_now), context.record.tokens_free_at), Hindrance.DAILY_CAP),
-            (context.endpoint.free_for(worker.name, context.chance.jitter), Hindrance.ENDPOINT),
+            (self._budget.call_allowed_at(now), Hindrance.HOURLY_CAP),
+            (self._budget.tokens_allowed_at(now), Hindrance.DAILY_CAP),
+            (context.endpoint.free_for(context.name, context.chance.jitter), Hindrance.ENDPOINT),
             (context.record.free_at, Hindrance.BACK_OFF),
         ]
         return max(waits, key=lambda wait: wait[0])
 
     def promise(self) -> None:
         """A task was taken, and its first call will follow: it counts from now on."""
-        self._promised += 1
+        self._budget.promise()
 
     def forgo(self) -> None:
         """The promised call will not be made."""
-        self._promised -= 1
+        self._budget.forgo()
 
     async def ask(
         self, task_id: int, messages: Sequence[Message], model: ModelClient, attempt: Attempt
@@ -113,10 +108,10 @@ class ModelCalls:
         failure: ModelCallError | None = None
         unknown: ModelCallError | None = None
         # From here to the first call nothing waits, so no other task comes between.
-        self._promised -= 1
+        self._budget.forgo()
         for number, name in enumerate(self._models()):
             try:
-                self._refuse_beyond_caps(messages)
+                self._budget.check(messages)
             except AtCapError:
                 if number == 0:
                     raise
@@ -164,36 +159,14 @@ class ModelCalls:
         # All unusable: it is tried once more, since the owner may have made the model known meanwhile.
         return [name for name in names if name not in self._context.record.unusable] or names
 
-    def _refuse_beyond_caps(self, messages: Sequence[Message]) -> None:
-        context, worker = self._context, self._context.worker
-        now = context.clock.now()
-        cap = worker.max_calls_per_hour - self._promised
-        if cap <= 0 or context.ledger.call_allowed_at(worker.name, cap, now) > now:
-            raise AtCapError
-        if worker.max_tokens_per_day is None:
-            return
-        reserve = self._reserve(messages).tokens
-        if reserve > worker.max_tokens_per_day:
-            detail = "the brief takes more tokens than this worker has in a day"
-            raise ModelCallError(FailureClass.CONTEXT_LENGTH, detail)
-        free_at = context.ledger.tokens_allowed_at(worker.name, worker.max_tokens_per_day, reserve, now)
-        if free_at > now:
-            context.record.tokens_free_at = context.clock.moment(free_at)
-            raise AtCapError
-
-    def _reserve(self, messages: Sequence[Message]) -> Usage:
-        """What the call may take, as far as that is known."""
-        sent = estimate_usage(messages)
-        return Usage(sent.input_tokens, self._context.worker.max_output_tokens or 0, is_estimated=True)
-
     async def _call(
         self, name: str, messages: Sequence[Message], model: ModelClient, attempt: Attempt
     ) -> str:
-        context, worker = self._context, self._context.worker
-        call_id = context.ledger.begin_call(worker.name, name, self._reserve(messages), context.clock.now())
+        context = self._context
+        call_id = self._budget.begin(name, messages)
         context.endpoint.note_call()
         started = attempt.last_asked_at = trio.current_time()
-        outcome, usage = "dropped", estimate_usage(messages)
+        outcome, usage = "dropped", None
         try:
             answer = await model.ask(messages, model=name)
             outcome, usage = "answered", answer.usage
@@ -202,9 +175,8 @@ class ModelCalls:
             raise
         finally:
             seconds = trio.current_time() - started
-            price = cost(usage, worker.price_input, worker.price_output)
-            context.ledger.end_call(call_id, outcome=outcome, usage=usage, seconds=seconds, cost=price)
-            attempt.add(usage, seconds, price)
+            taken = self._budget.end(call_id, outcome=outcome, usage=usage, seconds=seconds)
+            attempt.add(taken, seconds)
         attempt.model = name
         context.note_answer(name)
         context.record.troubles = 0

@@ -20,7 +20,8 @@ from supervisor.model.client import ModelClient
 from supervisor.model.prompt import compose
 from supervisor.rules.failures import FailureClass, ModelCallError
 from supervisor.rules.policy import CONSEQUENCES, Move, endpoint_wait_seconds, gives_up
-from supervisor.work.calls import AtCapError, Attempt, ModelCalls
+from supervisor.work.budget import AtCapError
+from supervisor.work.calls import Attempt, ModelCalls
 from supervisor.work.context import WorkerContext
 from supervisor.work.lease import RAN_OUT, Lease
 from supervisor.work.report import end_with_report

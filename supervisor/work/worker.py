@@ -110,7 +110,7 @@ class WorkerLoop:
         if until <= now:
             return True
         if until == float("inf"):
-            # The last call of the cap is promised to a task that is in hand.
+            # What the caps have left is promised to tasks in hand.
             await self._wait_for_news(until)
             return False
         state = _STATES[hindrance]

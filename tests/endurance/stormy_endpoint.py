@@ -76,7 +76,7 @@ class StormyModel:
 
     def _failure(self, did: str, messages: list[Any]) -> tuple[bytes | None, int]:
         """What goes over the wire (None: nothing, ever), and what it costs."""
-        estimated = estimate_usage(messages).tokens
+        unseen = _unseen(messages)
         if did in {"500", "503"}:
             return response(int(did), b'{"error": {"message": "overloaded"}}'), 0
         if did == "429":
@@ -84,13 +84,13 @@ class StormyModel:
         if did == "closed":
             return b"", 0
         if did == "cut off":
-            return response(200, completion())[:-10], 0
+            return response(200, completion())[:-10], unseen
         if did == "broken":
-            return response(200, b'{"choices": [{"message"'), estimated
+            return response(200, b'{"choices": [{"message"'), unseen
         if did == "empty":
             usage, tokens = self._usage()
             return response(200, _completion("", usage)), tokens
-        return None, estimated
+        return None, unseen
 
     def _answer(self, worker: str, number: int, messages: list[Any]) -> tuple[Call, bytes]:
         answer = f"Answer {len(self.calls)} to storm task {number}."
@@ -103,7 +103,7 @@ class StormyModel:
         if self._chance.random() < 0.1:  # a provider that says nothing of usage
             usage, tokens = None, estimate_usage(messages, answer).tokens
         if strikes and strikes[0] == "answer":
-            tokens = estimate_usage(messages).tokens  # the bug has lost the answer with all that it says
+            tokens = _unseen(messages)  # the bug has lost the answer with all that it says
         return Call(worker, number, "answered", tokens, answer, strikes), response(
             200, _completion(answer, usage)
         )
@@ -133,6 +133,11 @@ class StormyModel:
         return [
             (call.worker, *call.strikes) for call in self.calls if call.worker in workers and call.strikes
         ]
+
+
+def _unseen(messages: list[Any]) -> int:
+    """What a call counts for of which the pool cannot see what it took: as much as was set aside for it."""
+    return estimate_usage(messages).tokens + OUTPUT_TOKENS_MAX
 
 
 def _completion(content: str, usage: dict[str, int] | None) -> bytes:

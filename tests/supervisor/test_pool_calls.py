@@ -111,7 +111,7 @@ async def test_what_a_brief_may_take_is_reserved_so_that_the_day_is_never_exceed
                 await trio.sleep(0.1)
                 assert ledger.spent("w", DayClock().now()).tokens <= 2_000
             assert board.held() == []
-        assert len(model.calls) == 2
+        assert len(model.calls) == 3
     assert all(not failed for task in board.tasks.values() for _, failed, _ in task.releases)
 
 

@@ -102,6 +102,24 @@ def test_a_folder_that_is_not_there_is_told(tmp_path):
         raise AssertionError("let in")
 
 
+@pytest.mark.spec("POOL-21")
+def test_the_longest_answer_of_the_day_is_one_that_came(ledger):
+    assert ledger.longest_answer("w", NOW) == 0
+    for at, outcome, tokens in [
+        (NOW - 86_400, "answered", 9),
+        (NOW - 5, "answered", 5),
+        (NOW - 4, "answered", 3),
+        (NOW - 3, "dropped", 7),
+        (NOW - 2, "content", 8),
+    ]:
+        call_id = ledger.begin_call("w", "m", Usage(100, 100, is_estimated=True), at)
+        usage = Usage(50, tokens, is_estimated=False)
+        ledger.end_call(call_id, outcome=outcome, usage=usage, seconds=1.0, cost=None)
+    ledger.begin_call("w", "m", Usage(100, 100, is_estimated=True), NOW)
+    assert ledger.longest_answer("w", NOW) == 5
+    assert ledger.longest_answer("another", NOW) == 0
+
+
 @pytest.mark.spec("POOL-12")
 @given(st.lists(st.integers(0, 20_000).map(float), max_size=60), st.integers(1, 10))
 def test_no_hour_holds_more_calls_than_the_cap(wishes, cap):

@@ -14,6 +14,7 @@ from scripted_endpoint import Endpoint, Request, Script, answers, completion, op
 from supervisor.config.roster import Worker
 from supervisor.model.client import open_model
 from supervisor.model.prompt import Brief, compose
+from supervisor.model.usage import NO_USAGE, Usage
 from supervisor.rules.failures import FailureClass, ModelCallError
 from supervisor.rules.limits import ANSWER_BYTES
 
@@ -137,10 +138,7 @@ async def test_a_connection_that_breaks_or_speaks_no_http_is_the_network(data: b
 
 @pytest.mark.spec("MODEL-4")
 async def test_an_endpoint_that_never_answers_is_left_at_the_deadline():
-    async def script(request: Request, stream: trio.SocketStream) -> None:
-        await stream.receive_some()
-
-    failure = await failure_at(script, timeout_seconds=0.2)
+    failure = await failure_at(never_answers, timeout_seconds=0.2)
     assert (failure.kind, failure.detail) == (FailureClass.TIMEOUT, "no complete answer within 0.2 s")
 
 
@@ -154,6 +152,60 @@ async def test_a_slow_drip_does_not_extend_the_deadline(start: bytes):
             await trio.sleep(0.01)
 
     assert (await failure_at(script, timeout_seconds=0.3)).kind is FailureClass.TIMEOUT
+
+
+def sends_and_closes(data: bytes) -> Script:
+    async def script(request: Request, stream: trio.SocketStream) -> None:
+        await stream.send_all(data)
+        await stream.aclose()
+
+    return script
+
+
+async def never_answers(request: Request, stream: trio.SocketStream) -> None:
+    await stream.receive_some()
+
+
+HEAD = b"HTTP/1.1 200 X\r\ncontent-length: 100\r\n\r\n"
+
+
+@pytest.mark.spec("POOL-30")
+@pytest.mark.parametrize(
+    "script",
+    [
+        never_answers,
+        sends_and_closes(HEAD + b'{"choices"'),
+        sends_and_closes(b"HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"),
+        answers(response(200, b"x" * (ANSWER_BYTES + 1))),
+        answers(response(200, gzip.compress(completion()), content_encoding="gzip")),
+        answers(response(200, b"data: {}", content_type="text/event-stream")),
+        answers(response(200, completion(5))),
+    ],
+)
+async def test_of_an_answer_that_was_lost_nobody_knows_what_it_took(script: Script):
+    assert (await failure_at(script, timeout_seconds=0.3)).usage is None
+
+
+@pytest.mark.spec("POOL-30")
+@pytest.mark.parametrize(
+    "script",
+    [
+        sends_and_closes(b""),
+        sends_and_closes(HEAD[:20]),
+        answers(response(429, b"{}")),
+        answers(response(500, b"x" * (ANSWER_BYTES + 1))),
+        sends_and_closes(b"HTTP/1.1 503 X\r\ncontent-length: 100\r\n\r\n{"),
+    ],
+)
+async def test_a_call_that_brought_no_answer_at_all_has_taken_nothing(script: Script):
+    assert (await failure_at(script)).usage is NO_USAGE
+
+
+@pytest.mark.spec("POOL-30")
+async def test_an_answer_that_cannot_be_read_has_taken_what_it_says():
+    body = b'{"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 9}}'
+    failure = await failure_at(answers(response(200, body)))
+    assert failure.usage == Usage(7, 9, is_estimated=False)
 
 
 @pytest.mark.spec("MODEL-5")
