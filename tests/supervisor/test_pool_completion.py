@@ -42,6 +42,8 @@ def failure_of(data: bytes) -> str:
         ),
         ("x" * RESULT_CHARS, "x" * RESULT_CHARS),
         ("🙂" * RESULT_CHARS, "🙂" * RESULT_CHARS),
+        ("x\r\n" * (RESULT_CHARS // 2), "x\n" * (RESULT_CHARS // 2 - 1) + "x"),
+        ("\n" * RESULT_CHARS + "x", "x"),
     ],
 )
 def test_the_text_of_the_first_choice_is_the_answer(content: object, answer: str):
@@ -114,9 +116,16 @@ def test_an_answer_over_the_limit_of_a_result_is_a_failure():
     assert failure_of(body("x" * (RESULT_CHARS + 1))) == f"the answer is over {RESULT_CHARS} characters"
 
 
+@pytest.mark.spec("POOL-10")
 @pytest.mark.parametrize("char", ["\x00", "\x1b", "\x07", "\x7f", "\x85", "\x9b", "\ud83d"])
 def test_an_answer_with_characters_that_the_board_refuses_is_a_failure(char: str):
     assert failure_of(body(f"fi{char}ne")) == "the answer holds control characters"
+
+
+@pytest.mark.spec("POOL-10")
+def test_halves_of_a_character_in_two_parts_make_no_whole_one():
+    halves = [{"type": "text", "text": "fi\ud83d"}, {"type": "text", "text": "\ude42ne"}]
+    assert failure_of(body(halves)) == "the answer holds control characters"
 
 
 @pytest.mark.spec("POOL-10")
