@@ -116,10 +116,11 @@ def find_owner(database: Path) -> int | None:
         # Only if somebody says so: taking the lock, even for a moment, could keep a server from its start.
         if not said or said["host"] != socket.gethostname() or not _is_held(descriptor):
             return None
-        process = int(said["process"])
-        return process if _has_open(process, path) else None
     finally:
         os.close(descriptor)
+    # With our own descriptor closed: in a container we may have the number that a server of another one has there.
+    process = int(said["process"])
+    return process if _has_open(process, path) else None
 
 
 _SAID = re.compile(r"process (?P<process>[1-9][0-9]{0,9}) on (?P<host>[^\n]*)\n")

@@ -5,14 +5,29 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from roundtable.store.errors import StoreError
-from roundtable.store.lock import OwnerLock
+from roundtable.store.lock import OwnerLock, find_owner
 
 HOLDER = Path(__file__).with_name("lock_holder.py")
+
+
+@contextmanager
+def held(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process holds it, and is killed at the end."""
+    child = subprocess.Popen([sys.executable, HOLDER, path], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        yield child
+    finally:
+        child.kill()
+        child.communicate(timeout=30)
 
 
 @pytest.mark.spec("STORE-4")
@@ -28,16 +43,18 @@ def test_a_second_owner_is_refused_and_told_who_holds_it(tmp_path) -> None:
 @pytest.mark.spec("STORE-4")
 def test_the_lock_of_a_killed_process_is_gone_with_it(tmp_path) -> None:
     path = tmp_path / "b.db"
-    child = subprocess.Popen([sys.executable, HOLDER, path], stdout=subprocess.PIPE, text=True)
-    try:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "held\n"
-        with pytest.raises(StoreError, match=f"process {child.pid} "):
-            OwnerLock(path)
-    finally:
-        child.kill()
-        child.communicate(timeout=30)
+    with held(path) as child, pytest.raises(StoreError, match=f"process {child.pid} "):
+        OwnerLock(path)
     OwnerLock(path).release()
+
+
+def test_an_owner_of_another_container_is_not_taken_for_who_asks_and_has_the_same_number(tmp_path) -> None:
+    path = tmp_path / "b.db"
+    with held(path) as child:
+        assert find_owner(path) == child.pid
+        lock_file = tmp_path / "b.db.lock"
+        lock_file.write_text(lock_file.read_text().replace(f" {child.pid} ", f" {os.getpid()} "))
+        assert find_owner(path) is None
 
 
 @pytest.mark.spec("STORE-4")
@@ -64,18 +81,12 @@ def test_a_lock_that_cannot_be_made_is_refused_in_words(tmp_path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere SQLite's own locks could meet it")
 def test_neither_a_removed_lock_file_nor_a_second_name_lets_a_second_owner_in(tmp_path) -> None:
     path = tmp_path / "b.db"
-    child = subprocess.Popen([sys.executable, HOLDER, path], stdout=subprocess.PIPE, text=True)
-    try:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "held\n"
+    with held(path):
         (tmp_path / "b.db.lock").unlink()
         (tmp_path / "hard.db").hardlink_to(path)
         for other in (path, tmp_path / "hard.db"):
             with pytest.raises(StoreError, match="already served"):
                 OwnerLock(other)
-    finally:
-        child.kill()
-        child.communicate(timeout=30)
     OwnerLock(path).release()
 
 
