@@ -85,6 +85,8 @@ class WorkerLoop:
             await self._claimant.settle(board)
 
     async def _work(self, board: BoardClient, model: ModelClient) -> None:
+        # Not only before a claim: a worker at a cap, or whose endpoint cools down, may make none for long.
+        await self._claimant.settle(board)
         async with trio.open_nursery() as tasks:
             crash = await run_guarded(partial(self._claim_tasks, tasks, board, model))
             self._crash = self._crash or crash

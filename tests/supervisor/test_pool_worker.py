@@ -23,6 +23,7 @@ from supervisor.memory.clock import DayClock
 from supervisor.memory.ledger import Ledger, open_ledger
 from supervisor.memory.record import WorkerRecord
 from supervisor.model.endpoint import Endpoint
+from supervisor.model.usage import NO_USAGE
 from supervisor.nursery.stop import Stop
 from supervisor.rules.failures import FailureClass, ModelCallError
 from supervisor.rules.limits import BOARD_CALL_SECONDS
@@ -202,6 +203,27 @@ async def test_on_start_a_worker_releases_what_it_still_holds_and_names_the_ids(
             await trio.sleep(1)
     assert board.tasks[2].releases == [("left over from an earlier run of the pool", False, None)]
     assert [line["task_ids"] for line in logs if line["event"] == "leftovers_released"] == [[1, 2]]
+
+
+@pytest.mark.spec("POOL-8")
+@pytest.mark.parametrize("hindrance", ["hourly_cap", "endpoint"])
+async def test_a_worker_that_may_not_call_its_model_releases_what_it_still_holds_all_the_same(
+    autojump_clock, hindrance: str
+):
+    board, model = FakeBoard(tasks=1), ScriptedModel()
+    endpoint, now = Endpoint("http://127.0.0.1:1/v1"), DayClock().now()
+    with open_ledger(None, now) as ledger:
+        if hindrance == "hourly_cap":
+            for _ in range(10):
+                ledger.begin_call("w", "m", NO_USAGE, now)
+        else:
+            asked_at = trio.current_time()
+            endpoint.cool_down(FailureClass.NETWORK, asked_at=asked_at, retry_after_seconds=900, jitter=0)
+        async with working(board, model, ledger=ledger, endpoint=endpoint, claims=[1]) as record:
+            await trio.sleep(60)
+            assert board.held() == []
+            assert record.reason == hindrance
+    assert model.calls == []
 
 
 @pytest.mark.spec("POOL-23")
