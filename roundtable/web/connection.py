@@ -105,6 +105,8 @@ class Connection:
             log.error("connection_failed", **fault_fields(group))
         finally:
             await self._close()
+            # it leads back here, and would keep all of this until a garbage collection
+            del self._protocol
 
     def begin_stop(self) -> None:
         """Take no further request: end now if none is being answered, else after the answer."""
@@ -189,19 +191,25 @@ class Connection:
 
     async def _read(self) -> None:
         while True:
-            data = await self._stream.receive_some(RECEIVE_BYTES)
+            data = await self._receive()
             self._line.is_ended = not data
             if self._is_closing:
                 break
             if self._protocol.is_between_requests and not self._protocol.has_next_bytes:
                 self._note_first_byte()
-            await self._protocol.handle(RawData(bytes(data)))
+            await self._protocol.handle(RawData(data))
             if not data:
                 return
             if self._stop_at is not None:
                 self._reading.deadline = self._read_deadline()
         if data:
             await self._swallow()
+
+    async def _receive(self) -> bytes:
+        """What has come; nothing once the client has ended its side, or all of the connection."""
+        with suppress(OSError, *STREAM_ERRORS):
+            return bytes(await self._stream.receive_some(RECEIVE_BYTES))
+        return b""
 
     async def _swallow(self) -> None:
         received_bytes = 0
