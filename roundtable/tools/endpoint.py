@@ -1,7 +1,8 @@
 """The MCP side of the server: what is listed for each role, and every tools/call and resources/read on its way to the board.
 
-Two of the SDK's transports share one low-level server. Calls that are decided in one step answer as plain JSON,
-which costs a third less; everything else answers as an event stream, in which a client that hangs up is noticed.
+Plain calls pass by the SDK. For the rest two of its transports share one low-level server: calls that are decided in one
+step answer as plain JSON, which costs a third less; everything else answers as an event stream, in which a client that
+hangs up is noticed.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class Endpoint:
             get_tool_input_schema=_input_schema,
         )
         server.middleware.append(self._account)
-        self._fast = FastPath(BY_NAME.keys() - set(_WAITING), self._call_now, server.server_info_stamp)
+        self._fast = FastPath(BY_NAME.keys(), _WAITING, self._call_now, server.server_info_stamp)
         self._quick = _transport(server, json_response=True)
         self._streaming = _transport(server, json_response=False)
 
@@ -163,7 +164,7 @@ class Endpoint:
         if message is None:
             await self._streaming.handle_request(scope, receive, send)
             return
-        if await self._fast.answer(message, scope, send):
+        if await self._fast.answer(message, scope, receive, send):
             return
         if not isinstance(message.get("params"), Mapping | None):
             # such a call would be refused before it is rated and audited, in words that quote it

@@ -1,4 +1,4 @@
-"""A short way for the commonest request: a plain call of a tool that is decided in one step.
+"""A short way for the commonest request: a plain call of a tool.
 
 The SDK builds streams, tasks and models anew for each POST, which costs more than the call itself. Here such a
 request is read, carried out and answered in one go. Only a request about which everything is plainly right is taken;
@@ -19,9 +19,10 @@ from mcp_types import DEFAULT_NEGOTIATED_VERSION, PROTOCOL_VERSION_META_KEY, SER
 from mcp_types.methods import validate_client_request
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
-from starlette.types import Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from roundtable.tools.answers import Told
+from roundtable.tools.waiting_answer import send_json, send_when_decided
 
 METHOD: Final = "tools/call"
 NESTING_MAX: Final = 32
@@ -41,33 +42,44 @@ _ACCEPT: Final = b"accept"
 _LOOKED_AT: Final = {_ACCEPT, _VERSION, _METHOD, _NAME}
 _MIRRORED: Final = b"mcp-param-"
 _JSON_TYPES: Final = {b"application/json", b"application/*", b"*/*"}
+_STREAM_TYPES: Final = {b"text/event-stream", b"text/*", b"*/*"}
 
 
 class FastPath:
-    """The short way to the tools of these names. `call` carries one out; `server_info` is what answers are signed with."""
+    """The short way to these tools, of which some may wait. `call` carries one out; `server_info` signs the answers."""
 
-    def __init__(self, tools: Collection[str], call: Call, server_info: Mapping[str, Any]) -> None:
+    def __init__(
+        self, tools: Collection[str], waiting: Collection[str], call: Call, server_info: Mapping[str, Any]
+    ) -> None:
         self._tools = frozenset(tools)
+        self._waiting = frozenset(waiting)
         self._call = call
         meta = _encoded({SERVER_INFO_META_KEY: dict(server_info)})
         self._signature = f',"resultType":"complete","_meta":{meta}'
 
-    async def answer(self, message: Mapping[str, Any], scope: Scope, send: Send) -> bool:
+    async def answer(self, message: Mapping[str, Any], scope: Scope, receive: Receive, send: Send) -> bool:
         """Answer the request whose body, which is in the scope, is this message. False: nothing was done about it.
 
-        A client that hangs up meanwhile is not noticed: the call is carried out all the same.
+        A client that hangs up cancels a call that may wait. Otherwise it is not noticed: the call is carried out all the
+        same.
         """
         if not self._is_plain(message, scope["body"]):
             return False
         params = message["params"]
-        version = _version(params, scope["headers"])
+        may_wait = params["name"] in self._waiting
+        version = _version(params, scope["headers"], may_wait=may_wait)
         if version is None:
             return False
-        told = await self._call(scope, params["name"], params.get("arguments", {}))
-        body = self._body(message["id"], told, version)
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+        async def decide() -> bytes:
+            told = await self._call(scope, params["name"], params.get("arguments", {}))
+            return self._body(message["id"], told, version)
+
+        if may_wait:
+            is_modern = version in MODERN_PROTOCOL_VERSIONS
+            await send_when_decided(decide, receive, send, streams_at_once=not is_modern)
+        else:
+            await send_json(await decide(), send)
         return True
 
     def _is_plain(self, message: Mapping[str, Any], body: bytes) -> bool:
@@ -102,7 +114,7 @@ def _encoded(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _version(params: Mapping[str, Any], headers: list[tuple[bytes, bytes]]) -> str | None:
+def _version(params: Mapping[str, Any], headers: list[tuple[bytes, bytes]], *, may_wait: bool) -> str | None:
     """The protocol version by which it is to be answered, or None if headers or `_meta` are not plainly right."""
     found: dict[bytes, bytes] = {}
     for name, value in headers:
@@ -111,7 +123,7 @@ def _version(params: Mapping[str, Any], headers: list[tuple[bytes, bytes]]) -> s
         if name in _LOOKED_AT:
             found[name] = value
     accepted = {part.partition(b";")[0].strip().lower() for part in found.get(_ACCEPT, b"").split(b",")}
-    if accepted.isdisjoint(_JSON_TYPES):
+    if accepted.isdisjoint(_JSON_TYPES) or (may_wait and accepted.isdisjoint(_STREAM_TYPES)):
         return None
     version = found.get(_VERSION, DEFAULT_NEGOTIATED_VERSION.encode()).decode("latin-1")
     if version in MODERN_PROTOCOL_VERSIONS:

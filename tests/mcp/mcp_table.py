@@ -45,6 +45,9 @@ MODERN = "2026-07-28"
 GENERATIONS = ("2025-11-25", MODERN)
 """The newest of the handshake, and the one without."""
 
+LEFT_TO_THE_SDK = ("Mcp-Param-Unused", "1")
+"""A header that means nothing here; a request with it does not take the short way."""
+
 CODES = frozenset(code.value for code in Code)
 URL = "http://127.0.0.1:8000/mcp"
 MORNING_MS = 1_780_000_000_000

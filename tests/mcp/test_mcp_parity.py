@@ -7,20 +7,21 @@ and that the short way leaves to the SDK.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_table import HANDSHAKE, MODERN, URL, Seat, Table, laid_table
+import trio
+from mcp_table import HANDSHAKE, LEFT_TO_THE_SDK, MODERN, URL, Seat, Table, laid_table
 
 from roundtable.tools.answers import Told
 from roundtable.tools.catalogue import BY_NAME
 from roundtable.tools.fast_path import NESTING_MAX, FastPath
 
 VERSIONS = (*HANDSHAKE, MODERN)
-LEFT_TO_THE_SDK = ("Mcp-Param-Unused", "1")
 STRANGE = 'a"b\\c\td\ne\u2028f\u2029g é 中文 \u202e <b>'
 
 ENVELOPE = {
@@ -28,6 +29,7 @@ ENVELOPE = {
     "io.modelcontextprotocol/clientInfo": {"name": "tests", "version": "0"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+_BOARD_OF_A_CURSOR = re.compile("updates-[0-9a-f]{8}-")
 BARE = object()
 """In place of a value: leave the field out."""
 
@@ -125,7 +127,23 @@ CASES: dict[str, Sent] = {
     "no version": Sent(headers={"MCP-Protocol-Version": None}, only=HANDSHAKE),
     "the same field twice": Sent(text=('"id": 7', '"id": 8, "id": 7')),
     "nothing accepted that there is": Sent(headers={"Accept": "text/html"}, taken=False),
-    "a waiting tool": Sent("claim_next", {}, taken=False),
+    "a task that is there": Sent("claim_next", {}),
+    "a task that is there, if need be later": Sent(
+        "claim_next", {"wait_seconds": 25, "idempotency_key": "é"}
+    ),
+    "no task": Sent("claim_next", {"wait_seconds": 0}, "bert"),
+    "no wait for a leader": Sent("claim_next", {"wait_seconds": 1}, "lead"),
+    "a wait that is too long": Sent("claim_next", {"wait_seconds": 26}),
+    "news": Sent("wait_for_updates", {}),
+    "a cursor from elsewhere": Sent("wait_for_updates", {"cursor": "x"}),
+    "a wait, anything accepted": Sent("claim_next", {}, headers={"Accept": "*/*"}),
+    "a wait, any text accepted": Sent("claim_next", {}, headers={"Accept": "application/json, text/*"}),
+    "a wait, JSON alone accepted": Sent(
+        "claim_next", {}, headers={"Accept": "application/json"}, taken=False
+    ),
+    "a wait, a stream alone accepted": Sent(
+        "claim_next", {}, headers={"Accept": "text/event-stream"}, taken=False
+    ),
     "an unknown tool": Sent("nonsense", {}, taken=False),
     "an emoji": Sent("create_task", {"title": "😀", "description": "D"}, "lead", taken=False),
     "null for arguments": Sent(arguments=None, taken=False),
@@ -196,6 +214,11 @@ async def posted(seat: Seat, sent: Sent, version: str, *more: tuple[str, str]) -
 
 def without_layout(answer: tuple[int, str, str]) -> tuple[int, str, object]:
     status, media_type, text = answer
+    if media_type.startswith("text/event-stream"):
+        begin, _, end = text.partition("data: ")
+        assert (begin, end[-4:]) == ("event: message\r\n", "\r\n\r\n"), text
+        text = end
+    text = _BOARD_OF_A_CURSOR.sub("updates-of-this-board-", text)
     return status, media_type.partition(";")[0], json.loads(text) if text.startswith("{") else text
 
 
@@ -244,8 +267,8 @@ async def test_the_short_way_takes_what_is_plainly_right_and_nothing_else(
         return
     lines = [*sent.header_lines(version), *more]
     scope = {"body": body, "headers": [(name.lower().encode(), value.encode()) for name, value in lines]}
-    way = FastPath(BY_NAME.keys() - {"claim_next", "wait_for_updates"}, call, {"name": "tests"})
-    taken = await way.answer(message, scope, send)
+    way = FastPath(BY_NAME.keys(), ("claim_next", "wait_for_updates"), call, {"name": "tests"})
+    taken = await way.answer(message, scope, trio.sleep_forever, send)
     assert taken == (sent.taken and not more)
     assert bool(calls) == bool(messages) == taken
 

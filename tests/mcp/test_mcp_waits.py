@@ -10,9 +10,12 @@ import httpx2
 import pytest
 import trio
 import trio.testing
-from mcp_table import MODERN, URL, Seat, Table, laid_table
+from mcp_table import LEFT_TO_THE_SDK, MODERN, URL, Seat, Table, laid_table
 
 WAITING = {"wait_seconds": 25}
+Headers = tuple[tuple[str, str], ...]
+BOTH_WAYS = pytest.mark.parametrize("more", [(), (LEFT_TO_THE_SDK,)], ids=["short", "sdk"])
+"""By the short way, and by the SDK's, which takes what is not plainly right."""
 
 
 class Waiting:
@@ -23,11 +26,13 @@ class Waiting:
         self.content: dict[str, Any] | None = None
         self.ended = trio.Event()
 
-    async def run(self, seat: Seat, tool: str, arguments: dict[str, Any], generation: str) -> None:
+    async def run(
+        self, seat: Seat, tool: str, arguments: dict[str, Any], generation: str, *more: tuple[str, str]
+    ) -> None:
         try:
             with self.scope:
                 # no deadline of the client's: the clock jumps
-                status, message = await request(seat, tool, arguments, generation)
+                status, message = await request(seat, tool, arguments, generation, *more)
                 assert status == 200
                 self.content = message["result"]["structuredContent"]
         finally:
@@ -35,23 +40,27 @@ class Waiting:
 
 
 async def request(
-    seat: Seat, tool: str, arguments: dict[str, Any], generation: str
+    seat: Seat, tool: str, arguments: dict[str, Any], generation: str, *more: tuple[str, str]
 ) -> tuple[int, dict[str, Any]]:
-    return await seat.request("tools/call", {"name": tool, "arguments": arguments}, generation)
+    params = {"name": tool, "arguments": arguments}
+    return await seat.request("tools/call", params, generation, **dict(more))
 
 
-async def start(nursery, seat: Seat, tool: str, generation: str, **arguments: Any) -> Waiting:
+async def start(
+    nursery, seat: Seat, tool: str, generation: str, *more: tuple[str, str], **arguments: Any
+) -> Waiting:
     waiting = Waiting()
-    nursery.start_soon(waiting.run, seat, tool, arguments, generation)
+    nursery.start_soon(waiting.run, seat, tool, arguments, generation, *more)
     await trio.testing.wait_all_tasks_blocked()
     return waiting
 
 
 @pytest.mark.spec("WAIT-1", "WAIT-2", "TOOL-4")
+@BOTH_WAYS
 async def test_a_waiting_claim_next_is_answered_when_there_is_a_task(
-    table: Table, nursery, generation: str
+    table: Table, nursery, generation: str, more: Headers
 ) -> None:
-    waiting = await start(nursery, table.anna, "claim_next", generation, **WAITING)
+    waiting = await start(nursery, table.anna, "claim_next", generation, *more, **WAITING)
     assert not waiting.ended.is_set()
     await table.task()
     await waiting.ended.wait()
@@ -62,10 +71,14 @@ async def test_a_waiting_claim_next_is_answered_when_there_is_a_task(
 
 
 @pytest.mark.spec("HTTP-14", "AUDIT-3")
-async def test_a_client_that_goes_away_cancels_its_wait(table: Table, nursery, generation: str) -> None:
+@BOTH_WAYS
+async def test_a_client_that_goes_away_cancels_its_wait(
+    table: Table, nursery, generation: str, more: Headers
+) -> None:
+    cursor = await cursor_of(table)
     waits = [
-        await start(nursery, table.anna, "claim_next", generation, **WAITING),
-        await start(nursery, table.bert, "wait_for_updates", generation, cursor=await cursor_of(table)),
+        await start(nursery, table.anna, "claim_next", generation, *more, **WAITING),
+        await start(nursery, table.bert, "wait_for_updates", generation, *more, cursor=cursor),
     ]
     assert len(table.board.waits) == 2
     for waiting in waits:
@@ -84,20 +97,21 @@ async def cursor_of(table: Table) -> str:
     return (await table.bert.did("wait_for_updates"))["cursor"]
 
 
-async def hang_up(seat: Seat, table: Table, generation: str, moment: str, key: str | None) -> None:
-    """Ask for a task and be gone as soon as the server begins to answer (`start`), when the answer is there (`answer`)
-    or when it ends (`end`)."""
+async def hang_up(
+    seat: Seat, table: Table, generation: str, moment: str, key: str | None, *more: tuple[str, str]
+) -> None:
+    """Ask for a task and be gone just before the answer goes out, just behind it, or when it ends."""
     scope_of_client = trio.CancelScope()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         async def watched(message: Any) -> None:
-            is_start = message["type"] == "http.response.start"
+            is_answer = b"claim_id" in message.get("body", b"")
             is_last = message["type"] == "http.response.body" and not message.get("more_body")
-            if (moment == "start" and is_start) or (moment == "end" and is_last):
+            if (moment == "before" and is_answer) or (moment == "end" and is_last):
                 scope_of_client.cancel()
                 await trio.lowlevel.checkpoint()
             await send(message)
-            if moment == "answer" and b"claim_id" in message.get("body", b""):
+            if moment == "behind" and is_answer:
                 scope_of_client.cancel()
 
         await table.app(scope, receive, watched)
@@ -119,16 +133,16 @@ async def hang_up(seat: Seat, table: Table, generation: str, moment: str, key: s
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
     with scope_of_client:
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app)) as client:
-            await client.post(URL, content=body, headers=headers)
+            await client.post(URL, content=body, headers={**headers, **dict(more)})
 
 
 @pytest.mark.spec("CLAIM-9")
+@BOTH_WAYS
 async def test_a_claim_whose_client_had_gone_before_the_answer_was_handed_over_is_taken_back(
-    table: Table, generation: str
+    table: Table, generation: str, more: Headers
 ) -> None:
     await table.task()
-    # what waits is there when the answer begins, so the client is gone before the end of it
-    await hang_up(table.anna, table, generation, "start", "k")
+    await hang_up(table.anna, table, generation, "before", "k", *more)
     await trio.testing.wait_all_tasks_blocked()
     assert table.rows("SELECT count(*) FROM claims") == [(1,)]
     assert table.rows("SELECT status, failures, attempt FROM tasks") == [("open", 0, 1)]
@@ -137,12 +151,13 @@ async def test_a_claim_whose_client_had_gone_before_the_answer_was_handed_over_i
 
 
 @pytest.mark.spec("CLAIM-9", "CLAIM-4")
-@pytest.mark.parametrize("moment", ["answer", "end"])
+@pytest.mark.parametrize("moment", ["behind", "end"])
+@BOTH_WAYS
 async def test_a_claim_whose_answer_was_handed_over_stays_though_it_may_get_lost_on_its_way(
-    table: Table, generation: str, moment: str
+    table: Table, generation: str, moment: str, more: Headers
 ) -> None:
     await table.task()
-    await hang_up(table.anna, table, generation, moment, "k")
+    await hang_up(table.anna, table, generation, moment, "k", *more)
     await trio.testing.wait_all_tasks_blocked()
     assert table.rows("SELECT status, assignee FROM tasks") == [("claimed", "anna")]
     (held,) = (await table.anna.did("whoami"))["tasks"]
