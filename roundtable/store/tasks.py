@@ -107,7 +107,7 @@ def apply(unit: Unit, change: Change) -> None:
         _insert(db, after)
     else:
         _update(db, before, after)
-    if before is None or before.depends_on != after.depends_on:
+    if after.depends_on != (before.depends_on if before else ()):
         _replace_dependencies(db, after)
     if after.status is Status.DONE and before is not None and before.status is not Status.DONE:
         _unblock_dependents(unit, after.task_id)

@@ -95,7 +95,7 @@ class FastPath:
             and type(params.get("name")) is str
             and params["name"] in self._tools
             and type(params.get("arguments", {})) is dict
-            and _is_shallow(params, NESTING_MAX)
+            and (body.count(b"{") + body.count(b"[") <= NESTING_MAX or _is_shallow(params, NESTING_MAX))
             and _is_plain_text(body)
         )
 
