@@ -140,7 +140,13 @@ class Board:
 
     async def _hand_over(self, pending: _Pending) -> None:
         try:
-            await self._inbox.send(pending)
+            await trio.lowlevel.checkpoint_if_cancelled()
+            try:
+                self._inbox.send_nowait(
+                    pending
+                )  # an idle actor takes it as it is; the answer is waited for anyway
+            except trio.WouldBlock:
+                await self._inbox.send(pending)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise BoardStopped from None
 

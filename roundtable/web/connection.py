@@ -126,14 +126,7 @@ class Connection:
     async def send(self, event: Event) -> None:
         """Hypercorn's `protocol_send`: put bytes on the wire, or note what became of the connection."""
         if isinstance(event, RawData):
-            async with self._send_lock:
-                if not event.data:
-                    return
-                if self._is_closing:
-                    self._line.is_broken = True
-                elif not (self._line.takes_bytes and await self._send_all(event.data)):
-                    self._line.is_broken = self._is_closing = True
-                    self._reading.cancel()
+            await self._write(event.data)
         elif isinstance(event, Closed):
             await self._say_goodbye()
         elif isinstance(event, Updated):
@@ -141,6 +134,22 @@ class Connection:
                 self._await_request()
             else:
                 self._reading.deadline = inf if self._stop_at is None else self._stop_at
+
+    async def _write(self, data: bytes) -> None:
+        try:
+            self._send_lock.acquire_nowait()  # as a rule nobody else sends, and standing in line costs a turn
+        except trio.WouldBlock:
+            await self._send_lock.acquire()
+        try:
+            if not data or self._is_closing:
+                # an application may go on for ever, whatever became of its answer
+                await trio.lowlevel.checkpoint()
+                self._line.is_broken = self._line.is_broken or bool(data)
+            elif not (self._line.takes_bytes and await self._send_all(data)):
+                self._line.is_broken = self._is_closing = True
+                self._reading.cancel()
+        finally:
+            self._send_lock.release()
 
     async def spawn_app(
         self,

@@ -7,6 +7,9 @@ from collections import deque
 import trio
 from hypercorn.typing import ASGIReceiveEvent
 
+PIECES_AT_ONCE = 8
+"""So many pieces of a body may lie here before whoever brings more lets others run first."""
+
 
 class Inbox:
     """The queue between a connection and the application of one request.
@@ -26,7 +29,7 @@ class Inbox:
         self._gone = False
 
     async def put(self, event: ASGIReceiveEvent) -> None:
-        """Keep this event for the application. A checkpoint, so that many small pieces starve nobody."""
+        """Keep this event for the application. A checkpoint once some wait, so that many small pieces starve nobody."""
         if event["type"] == "http.disconnect":
             self._gone = True
         elif self._received_bytes <= self._max_body_bytes:
@@ -34,7 +37,8 @@ class Inbox:
                 self._received_bytes += len(event["body"])
             self._events.append(event)
         self._arrived.set()
-        await trio.lowlevel.checkpoint()
+        if len(self._events) > PIECES_AT_ONCE:
+            await trio.lowlevel.checkpoint()
 
     async def receive(self) -> ASGIReceiveEvent:
         """ASGI's receive: the next event, `http.disconnect` from then on where the client has gone."""
@@ -42,7 +46,7 @@ class Inbox:
             if self._arrived.is_set():  # else another receiver waits on it
                 self._arrived = trio.Event()
             await self._arrived.wait()
-        await trio.lowlevel.checkpoint()
         if self._events:
             return self._events.popleft()
+        await trio.lowlevel.checkpoint()
         return {"type": "http.disconnect"}
