@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
-
-from structlog.typing import EventDict, WrappedLogger
 
 _MAX_VALUE_CHARS: Final = 2_000
 """A line that holds a whole document would bury the lines round it."""
@@ -34,6 +33,18 @@ _LEVEL_COLOURS: Final[Mapping[str, str]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one line tells: its facts (time as RFC 3339 in UTC), further fields, and the traceback if there is one."""
+
+    time: str
+    level: str
+    logger: str
+    event: object
+    fields: Mapping[str, object]
+    traceback: str | None
+
+
 def escape(text: str) -> str:
     """The text with every character that is not printable as \\n, \\x1b, \\u202e and the like."""
     if text.isprintable():
@@ -46,10 +57,10 @@ def escape(text: str) -> str:
 class JsonLine:
     """Renders one JSON object on one line, in ASCII; a traceback is one string in it."""
 
-    def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> str:
-        traceback, content = event["traceback"], _ordered(event)
-        if traceback is not None:
-            content["exception"] = traceback
+    def __call__(self, line: Line) -> str:
+        content = _ordered(line)
+        if line.traceback is not None:
+            content["exception"] = line.traceback
         # The one character that is neither printable nor escaped by the json module.
         return json.dumps(content, allow_nan=False).replace("\x7f", "\\u007f")
 
@@ -60,8 +71,8 @@ class ConsoleLine:
     def __init__(self, *, colours: bool) -> None:
         self._colours = colours
 
-    def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> str:
-        traceback, content = event["traceback"], _ordered(event)
+    def __call__(self, line: Line) -> str:
+        content = _ordered(line)
         time, level, logger, message = (content.pop(fact, "") for fact in _FACTS)
         parts = [
             escape(str(time)),
@@ -73,21 +84,21 @@ class ConsoleLine:
         ]
         if logger:
             parts.append(f"{self._coloured('logger', _KEY_COLOUR)}={_bare(logger)}")
-        line = " ".join(parts)
-        if traceback is None:
-            return line
+        text = " ".join(parts)
+        if line.traceback is None:
+            return text
         # Indented, so that a line end in an exception's words cannot begin what looks like an event of its own.
-        return "\n".join([line, *(f"  {escape(row)}".rstrip() for row in str(traceback).split("\n"))])
+        return "\n".join([text, *(f"  {escape(row)}".rstrip() for row in line.traceback.split("\n"))])
 
     def _coloured(self, text: str, colour: str) -> str:
         return f"{colour}{text}{_RESET}" if self._colours and colour else text
 
 
-def _ordered(event: EventDict) -> dict[str, object]:
-    """The event in values that JSON has, its facts first. A value named as a fact, but not one, gets an underscore."""
-    facts = event["facts"]
-    content = {name: _plain(facts[name]) for name in _FACTS if facts.get(name)}
-    for key, value in event["fields"].items():
+def _ordered(line: Line) -> dict[str, object]:
+    """The line in values that JSON has, its facts first. A value named as a fact, but not one, gets an underscore."""
+    facts = zip(_FACTS, (line.time, line.level, line.logger, line.event), strict=True)
+    content = {name: _plain(value) for name, value in facts if value}
+    for key, value in line.fields.items():
         name = _short(str(key))
         content[f"{name}_" if name in (*_FACTS, "exception") else name] = _plain(value)
     return content
