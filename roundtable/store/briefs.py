@@ -15,15 +15,8 @@ def brief(unit: Unit, task: Task) -> replies.Brief:
 
     Earlier results come first and dependencies' after them, each newest first, as far as there is room.
     """
-    causes = unit.db.execute(
-        "SELECT t.task_id, t.title, t.result FROM dependencies d JOIN tasks t ON t.task_id = d.depends_on "
-        "WHERE d.task_id = ? ORDER BY t.updated_at DESC, t.task_id DESC",
-        (task.task_id,),
-    ).fetchall()
-    rounds = unit.db.execute(
-        "SELECT result, note FROM reviews WHERE task_id = ? AND verdict = 'reject' ORDER BY review_id DESC",
-        (task.task_id,),
-    ).fetchall()
+    causes = _causes(unit, task) if task.depends_on else []
+    rounds = _rejected_rounds(unit, task) if task.attempt > 1 else []
     # what was sent back comes first: without it the same mistake is made again
     titles_bytes = sum(size_bytes({"task_id": cause, "title": title}) for cause, title, _ in causes)
     fits = texts_that_fit(
@@ -38,12 +31,12 @@ def brief(unit: Unit, task: Task) -> replies.Brief:
             else {"note": note, "length": len(result), "omitted": True}
         )
     dependencies: list[replies.DependencyResult] = []
-    for (cause, title, result), has_room in zip(causes, fits[len(rounds) :], strict=True):
+    for (cause, title, text), has_room in zip(causes, fits[len(rounds) :], strict=True):
         shown: replies.DependencyResult = {"task_id": cause, "title": title}
         if has_room:
-            shown["result"] = result or ""
+            shown["result"] = text or ""
         else:
-            shown["length"] = len(result)
+            shown["length"] = len(text or "")
             shown["omitted"] = True
         dependencies.append(shown)
     if task.claim_id is None:
@@ -58,3 +51,18 @@ def brief(unit: Unit, task: Task) -> replies.Brief:
         "dependencies": dependencies,
         "earlier": earlier,
     }
+
+
+def _causes(unit: Unit, task: Task) -> list[tuple[int, str, str | None]]:
+    return unit.db.execute(
+        "SELECT t.task_id, t.title, t.result FROM dependencies d JOIN tasks t ON t.task_id = d.depends_on "
+        "WHERE d.task_id = ? ORDER BY t.updated_at DESC, t.task_id DESC",
+        (task.task_id,),
+    ).fetchall()
+
+
+def _rejected_rounds(unit: Unit, task: Task) -> list[tuple[str, str]]:
+    return unit.db.execute(
+        "SELECT result, note FROM reviews WHERE task_id = ? AND verdict = 'reject' ORDER BY review_id DESC",
+        (task.task_id,),
+    ).fetchall()

@@ -64,8 +64,8 @@ class Executor:
     new_claim_id: Callable[[], str]
     trouble: str | None = None
     accepts_claims: bool = True
-    next_end_ms: int | None = None
-    _board_id: str = ""
+    next_end_ms: int | None = field(init=False)
+    _board_id: str = field(init=False)
     head: audit.Head = field(init=False)
     empty_waits: Counter[str] = field(default_factory=Counter)
     _ready: list[int] = field(default_factory=list)
@@ -78,6 +78,7 @@ class Executor:
         try:
             (self._board_id,) = self.db.execute("SELECT board_id FROM board").fetchone()
             self.head = audit.read_head(self.db)
+            self.next_end_ms = claims.next_end_ms(self.db)
         except sqlite3.Error as error:
             self.db.close()
             raise StoreError(f"the database cannot be read: {error}") from error
@@ -182,7 +183,8 @@ class Executor:
     def _expire(self, executed: Executed, now: Now) -> None:
         unit = self._unit(BOARD, now)
         call = Call(BOARD, "sweep", commands.Sweep(), now)
-        self._in_savepoint(unit, executed, call, lambda: upkeep.expire(unit))
+        has_end = self.next_end_ms is not None and self.next_end_ms <= now.board_ms
+        self._in_savepoint(unit, executed, call, lambda: upkeep.prepare(unit, has_end=has_end))
 
     def _settle(self, executed: Executed, now: Now) -> None:
         unit = self._unit(BOARD, now)

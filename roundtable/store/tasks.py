@@ -102,7 +102,8 @@ def apply(unit: Unit, change: Change) -> None:
     """Write a decided change, with the attention that follows from it: the task, what hangs on it, the claim, history."""
     change = attention.completed(change, unit.directory)
     before, after, db = change.before, change.after, unit.db
-    was_ready = before is not None and before.status is Status.OPEN and is_ready(db, before.task_id)
+    may_become_ready = after.status is Status.OPEN
+    was_ready = may_become_ready and before is not None and is_ready(db, before.task_id)
     if before is None:
         _insert(db, after)
     else:
@@ -112,7 +113,7 @@ def apply(unit: Unit, change: Change) -> None:
     if after.status is Status.DONE and before is not None and before.status is not Status.DONE:
         _unblock_dependents(unit, after.task_id)
     _replace_attention(unit, before.attention if before else frozenset(), after)
-    last = claims.last(db, after.task_id) if before is not None else None
+    last = claims.last(db, after.task_id) if before is not None and before.attempt else None
     last_holder = last.agent if last else None
     if after.claim_id is not None and (before is None or before.claim_id != after.claim_id):
         claims.begin(unit, after)
@@ -122,7 +123,7 @@ def apply(unit: Unit, change: Change) -> None:
         claims.supersede_ended(db, after.task_id)
     history.write(unit, change, last_holder)
     if (
-        after.status is Status.OPEN
+        may_become_ready
         and (not was_ready or before is None or _line(before) != _line(after))
         and is_ready(db, after.task_id)
     ):

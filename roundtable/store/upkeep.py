@@ -9,15 +9,21 @@ from roundtable.store import claims, search, tasks
 from roundtable.store.unit import Unit
 
 
+def prepare(unit: Unit, *, has_end: bool) -> None:
+    """Before the commands of every batch. `has_end` says whether a lease or a cool-down has run out."""
+    if has_end:
+        expire(unit)
+    search.keep_up(unit.db)
+
+
 def expire(unit: Unit) -> None:
-    """Before the commands of every batch: no command sees a lease that has run out as current."""
+    """End what has run out: no command sees such a lease as current."""
     for task_id in claims.run_out(unit.db, unit.now):
         task = tasks.load(unit.db, task_id)
         tasks.apply(unit.as_board, claiming.expire(task, unit.now))
         if task.assignee is not None:
             claims.cool_down(unit.db, task.assignee, task_id, COOLDOWN_SECONDS_DEFAULT, unit.now)
     unit.ready.extend(claims.end_cool_downs(unit.db, unit.now))
-    search.keep_up(unit.db)
 
 
 def settle_agents(unit: Unit) -> None:

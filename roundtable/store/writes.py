@@ -37,9 +37,8 @@ def claim_task(unit: Unit, command: commands.ClaimTask) -> replies.Brief:
         return brief(unit, task)
     if not unit.accepts_claims:
         raise BoardError(Code.UNAVAILABLE, STOPPED_MESSAGE)
-    change = claiming.claim(
-        task, unit.caller, tasks.unfinished(unit.db, task.task_id), unit.new_claim_id(), unit.now
-    )
+    unfinished = tasks.unfinished(unit.db, task.task_id) if task.depends_on else ()
+    change = claiming.claim(task, unit.caller, unfinished, unit.new_claim_id(), unit.now)
     claiming.refuse_one_more(claims.held_by(unit.db, unit.caller.name), unit.claims_allowed)
     tasks.apply(unit, change)
     return brief(unit, change.after)
