@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import structlog
 import trio
@@ -142,9 +142,8 @@ class Board:
         try:
             await trio.lowlevel.checkpoint_if_cancelled()
             try:
-                self._inbox.send_nowait(
-                    pending
-                )  # an idle actor takes it as it is; the answer is waited for anyway
+                # an idle actor takes it as it is; the answer is waited for anyway
+                self._inbox.send_nowait(pending)
             except trio.WouldBlock:
                 await self._inbox.send(pending)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -228,7 +227,7 @@ async def open_board(executor: Executor, clock: Clock, run: Run | None = None) -
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         board = Board(send, nursery, executor, clock)
-        nursery.start_soon(_serve, receive, board, executor, run or _thread_runner())
+        nursery.start_soon(_serve, receive, board, executor, run or _in_a_thread)
         upkeep = (trio.CancelScope(), trio.CancelScope())
         nursery.start_soon(_sweep, board, executor, upkeep[0])
         nursery.start_soon(_log_head, executor, upkeep[1])
@@ -311,11 +310,19 @@ async def _carry_out(batch: Sequence[_Pending], executor: Executor, clock: Clock
     return executed
 
 
-def _thread_runner() -> Run:
-    limiter = trio.CapacityLimiter(1)  # of its own, so that no other thread work can starve the board
+class _NoLimit:
+    """What `trio.to_thread` asks before each hop. The actor makes one at a time, so the board neither waits for a
+    limit that other thread work has used up, nor takes a turn of the event loop to hear that there is none."""
 
-    async def run(work: Callable[[], Executed]) -> Executed:
-        # never abandoned: the thread is short, and its outcome is somebody's answer
-        return await trio.to_thread.run_sync(work, limiter=limiter, abandon_on_cancel=False)
+    async def acquire_on_behalf_of(self, borrower: object) -> None:
+        pass
 
-    return run
+    def release_on_behalf_of(self, borrower: object) -> None:
+        pass
+
+
+async def _in_a_thread(work: Callable[[], Executed]) -> Executed:
+    # never abandoned: the thread is short, and its outcome is somebody's answer
+    return await trio.to_thread.run_sync(
+        work, limiter=cast(trio.CapacityLimiter, _NoLimit()), abandon_on_cancel=False
+    )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from mcp_types import CallToolResult, TextContent
+from pydantic_core import to_json
 
 from roundtable.rules.errors import BoardError
 from roundtable.tools.catalogue import Tool
@@ -57,5 +57,7 @@ def refusal(error: BoardError) -> Told:
 
 def compact(value: object) -> str:
     """JSON that an app may show to a model as it is: plain Unicode, but nothing that ends a line or is a control character."""
-    encoded = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    encoded = to_json(value).decode()
+    if encoded.isascii():
+        return encoded
     return _LINE_ENDS.sub(lambda found: f"\\u{ord(found[0]):04x}", encoded)

@@ -31,6 +31,9 @@ ID_MAX: Final = 2**53
 ENVELOPE_CHARS: Final = 2_000
 """A longer `_meta` is the SDK's to judge."""
 
+_encoded: Final = json.JSONEncoder(separators=(",", ":")).encode
+"""JSON in ASCII."""
+
 Call = Callable[[Scope, str, dict[str, Any]], Awaitable[Told]]
 
 _MESSAGE_FIELDS: Final = {"jsonrpc", "id", "method", "params"}
@@ -41,8 +44,8 @@ _VERSION, _METHOD, _NAME = (
 _ACCEPT: Final = b"accept"
 _LOOKED_AT: Final = {_ACCEPT, _VERSION, _METHOD, _NAME}
 _MIRRORED: Final = b"mcp-param-"
-_JSON_TYPES: Final = {b"application/json", b"application/*", b"*/*"}
-_STREAM_TYPES: Final = {b"text/event-stream", b"text/*", b"*/*"}
+_JSON_TYPES: Final = frozenset({b"application/json", b"application/*", b"*/*"})
+_STREAM_TYPES: Final = frozenset({b"text/event-stream", b"text/*", b"*/*"})
 
 
 class FastPath:
@@ -110,10 +113,6 @@ class FastPath:
         ).encode("ascii")
 
 
-def _encoded(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
 def _version(params: Mapping[str, Any], headers: list[tuple[bytes, bytes]], *, may_wait: bool) -> str | None:
     """The protocol version by which it is to be answered, or None if headers or `_meta` are not plainly right."""
     found: dict[bytes, bytes] = {}
@@ -122,8 +121,8 @@ def _version(params: Mapping[str, Any], headers: list[tuple[bytes, bytes]], *, m
             return None
         if name in _LOOKED_AT:
             found[name] = value
-    accepted = {part.partition(b";")[0].strip().lower() for part in found.get(_ACCEPT, b"").split(b",")}
-    if accepted.isdisjoint(_JSON_TYPES) or (may_wait and accepted.isdisjoint(_STREAM_TYPES)):
+    accept = found.get(_ACCEPT, b"")
+    if not _accepts(accept, _JSON_TYPES) or (may_wait and not _accepts(accept, _STREAM_TYPES)):
         return None
     version = found.get(_VERSION, DEFAULT_NEGOTIATED_VERSION.encode()).decode("latin-1")
     if version in MODERN_PROTOCOL_VERSIONS:
@@ -143,8 +142,14 @@ def _has_plain_envelope(params: Mapping[str, Any], version: str) -> bool:
     if version in MODERN_PROTOCOL_VERSIONS and meta.get(PROTOCOL_VERSION_META_KEY) != version:
         return False
     # of each call its own, and the rest the same for a client's whole life
-    lasting = json.dumps({name: value for name, value in meta.items() if name != "progressToken"})
+    lasting = _encoded({name: value for name, value in meta.items() if name != "progressToken"})
     return len(lasting) <= ENVELOPE_CHARS and _is_valid(version, lasting)
+
+
+@lru_cache(maxsize=128)
+def _accepts(accept: bytes, wanted: frozenset[bytes]) -> bool:
+    accepted = {part.partition(b";")[0].strip().lower() for part in accept.split(b",")}
+    return not accepted.isdisjoint(wanted)
 
 
 @lru_cache(maxsize=256)

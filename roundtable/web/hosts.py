@@ -10,6 +10,7 @@ import ipaddress
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -26,6 +27,7 @@ class Host:
     port: int | None = None
 
 
+@lru_cache(maxsize=128)
 def parse_host(text: str) -> Host:
     """Read host[:port] strictly. Raises ValueError for user info, spaces, paths and whatever else is none."""
     match = _HOST.fullmatch(text)
