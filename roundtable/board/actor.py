@@ -7,15 +7,16 @@ an event and an outcome: setting it can neither wait nor fail, so a caller that 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import structlog
 import trio
 
 from roundtable.board.clock import Clock
+from roundtable.board.thread import Run, in_a_thread
 from roundtable.board.waits import Waits
 from roundtable.rules.agents import Agent, Directory
 from roundtable.rules.commands import Call, Command, Probe, RecordRefusal, ReplaceAgents, Sweep, UndoClaim
@@ -39,9 +40,6 @@ SWEEP_RETRY_SECONDS = 5.0
 """How long a broken disk is left alone between two tries to end what has run out."""
 HEAD_LOG_SECONDS = 86_400.0
 """How often the end of the audit chain goes into the log."""
-
-Run = Callable[[Callable[[], Executed]], Awaitable[Executed]]
-"""How a batch is run: in a thread of the board's own; in tests inline, where a mock clock cannot see threads."""
 
 
 class BoardStopped(BoardError):
@@ -227,7 +225,7 @@ async def open_board(executor: Executor, clock: Clock, run: Run | None = None) -
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         board = Board(send, nursery, executor, clock)
-        nursery.start_soon(_serve, receive, board, executor, run or _in_a_thread)
+        nursery.start_soon(_serve, receive, board, executor, run or in_a_thread)
         upkeep = (trio.CancelScope(), trio.CancelScope())
         nursery.start_soon(_sweep, board, executor, upkeep[0])
         nursery.start_soon(_log_head, executor, upkeep[1])
@@ -308,21 +306,3 @@ async def _carry_out(batch: Sequence[_Pending], executor: Executor, clock: Clock
     for told in executed.told:
         bound_log.info(told.event.value, task_id=told.task_id, agent=told.agent, **told.details)
     return executed
-
-
-class _NoLimit:
-    """What `trio.to_thread` asks before each hop. The actor makes one at a time, so the board neither waits for a
-    limit that other thread work has used up, nor takes a turn of the event loop to hear that there is none."""
-
-    async def acquire_on_behalf_of(self, borrower: object) -> None:
-        pass
-
-    def release_on_behalf_of(self, borrower: object) -> None:
-        pass
-
-
-async def _in_a_thread(work: Callable[[], Executed]) -> Executed:
-    # never abandoned: the thread is short, and its outcome is somebody's answer
-    return await trio.to_thread.run_sync(
-        work, limiter=cast(trio.CapacityLimiter, _NoLimit()), abandon_on_cancel=False
-    )

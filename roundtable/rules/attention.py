@@ -21,6 +21,8 @@ def completed(change: Change, directory: Directory) -> Change:
         reasons.add(Attention.REJECTED_REPEATEDLY)
     if is_orphan(task, directory):
         reasons.add(Attention.ASSIGNEE_GONE)
+    if reasons == task.attention:
+        return change
     return replace(change, after=replace(task, attention=frozenset(reasons)))
 
 

@@ -8,6 +8,7 @@ House rules of this file:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -43,6 +44,9 @@ log = structlog.get_logger(__name__)
 
 RECEIVE_BYTES = 64 * 1024
 """Read at most this at a time."""
+
+UNWAITED_SENDS = 4
+"""How often in a row an application may send without letting others run: an answer with its end, and some to spare."""
 
 STREAM_ERRORS = (trio.BrokenResourceError, trio.ClosedResourceError)
 
@@ -80,6 +84,7 @@ class Connection:
         self._is_closing = False  # nothing more is sent; what arrives is swallowed
         self._stop_at: float | None = None  # set: no further request, and by then the present one is here
         self._is_cut = False
+        self._unwaited_sends = 0
         self._shielded: set[trio.CancelScope] = set()
         socket = socket_of(stream)
         self._line = Line(partial(has_hung_up, socket))
@@ -142,9 +147,9 @@ class Connection:
             await self._send_lock.acquire()
         try:
             if not data or self._is_closing:
+                self._line.is_broken = self._line.is_broken or bool(data)
                 # an application may go on for ever, whatever became of its answer
                 await trio.lowlevel.checkpoint()
-                self._line.is_broken = self._line.is_broken or bool(data)
             elif not (self._line.takes_bytes and await self._send_all(data)):
                 self._line.is_broken = self._is_closing = True
                 self._reading.cancel()
@@ -202,6 +207,7 @@ class Connection:
         while True:
             data = await self._receive()
             self._line.is_ended = not data
+            self._unwaited_sends = 0
             if self._is_closing:
                 break
             if self._protocol.is_between_requests and not self._protocol.has_next_bytes:
@@ -261,7 +267,7 @@ class Connection:
 
         Each piece has its deadline, so a client on a slow line may take its time for a long answer.
         """
-        for start in range(0, len(data), SEND_PIECE_BYTES):
+        for start in range(self._send_at_once(data), len(data), SEND_PIECE_BYTES):
             delivered = False
             with self._bounded(self._limits.send_seconds), suppress(*STREAM_ERRORS):
                 await self._stream.send_all(data[start : start + SEND_PIECE_BYTES])
@@ -269,6 +275,19 @@ class Connection:
             if not delivered:
                 return False
         return True
+
+    def _send_at_once(self, data: bytes) -> int:
+        """How many bytes the system has taken without a wait: as a rule all of an answer, and then nothing need be set up.
+
+        Only so many times between two reads, so that an application that sends on and on lets others run.
+        """
+        if self._unwaited_sends >= UNWAITED_SENDS or not isinstance(self._stream, trio.SocketStream):
+            return 0
+        self._unwaited_sends += 1
+        try:
+            return os.write(self._stream.socket.fileno(), data)
+        except OSError:
+            return 0  # the full system, or the network's end: the way that waits tells which
 
     async def _say_goodbye(self) -> None:
         """Send nothing more, tell the client so, and leave it to the reading task to end the connection."""
