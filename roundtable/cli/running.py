@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -62,6 +63,15 @@ def run(work: Work, *, reloads: bool) -> None:
         with suppress(OSError, ValueError):
             sys.stdout.flush()
     raise SystemExit(code)
+
+
+def settle() -> None:
+    """To be called when the program has started: what it has loaded stays as long as it does.
+
+    A full garbage collection walks through everything else from now on. Through all modules it took 90 ms, in which
+    nobody was answered.
+    """
+    gc.freeze()
 
 
 async def _with_signals(work: Work, reloads: bool) -> int:

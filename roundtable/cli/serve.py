@@ -12,7 +12,7 @@ import trio
 
 from roundtable.cli.owners_files import read_agents_file
 from roundtable.cli.reloading import Seats, keep_reloading
-from roundtable.cli.running import Signals, run
+from roundtable.cli.running import Signals, run, settle
 from roundtable.cli.server import open_server, public_listener
 from roundtable.cli.standing import open_standing
 from roundtable.config.agents import load_agents
@@ -43,6 +43,7 @@ async def serve(signals: Signals) -> int:
         seats = Seats(lambda _: read_agents_file(settings.agents_config), listener.tokens, server.board, file)
         nursery.start_soon(keep_reloading, signals, seats)
         announce(settings, server.urls[0], f"{len(file.agents)} agents")
+        settle()
         await signals.stop.wait()
         nursery.cancel_scope.cancel()
     return 0

@@ -15,7 +15,7 @@ import trio
 from roundtable.cli.init import Written, describe_files, initialise
 from roundtable.cli.owners_files import PoolFile, read_owners_files
 from roundtable.cli.reloading import PoolSeats, Seats, keep_reloading
-from roundtable.cli.running import Signals, run
+from roundtable.cli.running import Signals, run, settle
 from roundtable.cli.serve import announce, start_settings, warn
 from roundtable.cli.server import Server, open_server, pool_listener, public_listener
 from roundtable.cli.standing import open_standing
@@ -60,6 +60,7 @@ async def up(signals: Signals) -> int:
         )
         if not pool.roster.workers:
             log.info("no_pool_workers", advice=_why_no_workers(settings))
+        settle()
         await signals.stop.wait()
         nursery.cancel_scope.cancel()
     return 0

@@ -70,17 +70,17 @@ def is_empty_wait(command: Command[Any], reply: Any) -> bool:
     return isinstance(command, commands.WaitForUpdates) and command.waits and updates.is_empty(command, reply)
 
 
-def names_task(call: Call[Any]) -> bool:
-    """Whether an agent's call is about one task, so that it may be its holder who is heard of."""
-    return call.task_id is not None and type(call.command) not in OWN
+def is_of_holder(unit: Unit, call: Call[Any]) -> bool:
+    """Whether the call is about a task that the caller holds, by the claim that it names, if it names one."""
+    if call.task_id is None or type(call.command) in OWN:
+        return False
+    present = claims.present_of(unit.db, call.task_id, unit.caller.name)
+    return present is not None and getattr(call.command, "claim_id", None) in (None, present)
 
 
 def renew_lease(unit: Unit, call: Call[Any]) -> None:
     """A holder that is heard of keeps its claim: every call that names the task renews the lease, refused or not."""
-    if call.task_id is None:
-        return
-    present = claims.present_of(unit.db, call.task_id, unit.caller.name)
-    if present is not None and getattr(call.command, "claim_id", None) in (None, present):
+    if call.task_id is not None:
         claims.renew(unit, tasks.load(unit.db, call.task_id))
 
 

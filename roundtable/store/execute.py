@@ -28,7 +28,7 @@ from roundtable.store.dispatch import (
     READS,
     after_refusal,
     carry_out,
-    names_task,
+    is_of_holder,
     renew_lease,
 )
 from roundtable.store.errors import StoreError
@@ -199,17 +199,15 @@ class Executor:
             self._settle(executed, now)
         caller = self.directory.find(call.caller.name)
         if isinstance(command, commands.RecordRefusal):
-            if caller is not None and command.error is not None and names_task(call):
-                unit = self._unit(caller, now)
-                self._in_savepoint(unit, executed, call, lambda: renew_lease(unit, call))
+            if caller is not None and command.error is not None:
+                self._hear_of_holder(self._unit(caller, now), executed, call)
             return Outcome(error=command.error)
         if caller is None and type(command) not in OWN:
             return Outcome(error=forbidden(GONE_MESSAGE))
         unit = self._unit(caller or call.caller, now)
-        if names_task(call):
-            renewed = self._in_savepoint(unit, executed, call, lambda: renew_lease(unit, call))
-            if renewed.error is not None:
-                return renewed
+        heard = self._hear_of_holder(unit, executed, call)
+        if heard.error is not None:
+            return heard
         outcome = self._in_savepoint(unit, executed, call, lambda: self._decide(unit, call))
         if isinstance(outcome.reply, Replay):
             return Outcome(outcome.reply.answer, is_replay=True)
@@ -218,6 +216,12 @@ class Executor:
             return outcome
         kept = self._in_savepoint(unit, executed, call, lambda: after_refusal(unit, call, refusal))
         return Outcome(error=kept.error or kept.reply)
+
+    def _hear_of_holder(self, unit: Unit, executed: Executed, call: Call[Any]) -> Outcome:
+        held = self._outcome(call, lambda: is_of_holder(unit, call))
+        if not held.reply:
+            return held
+        return self._in_savepoint(unit, executed, call, lambda: renew_lease(unit, call))
 
     def _decide(self, unit: Unit, call: Call[Any]) -> Any:
         return carry_out(unit, call)

@@ -222,8 +222,15 @@ class Connection:
 
     async def _receive(self) -> bytes:
         """What has come; nothing once the client has ended its side, or all of the connection."""
+        stream = self._stream
         with suppress(OSError, *STREAM_ERRORS):
-            return bytes(await self._stream.receive_some(RECEIVE_BYTES))
+            if not isinstance(stream, trio.SocketStream):
+                return bytes(await stream.receive_some(RECEIVE_BYTES))
+            while True:
+                # the next request is hardly ever there already, so that to read first would be to fail first
+                await trio.lowlevel.wait_readable(stream.socket)
+                with suppress(BlockingIOError):
+                    return os.read(stream.socket.fileno(), RECEIVE_BYTES)
         return b""
 
     async def _swallow(self) -> None:

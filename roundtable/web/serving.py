@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from email.utils import formatdate
+from functools import lru_cache, partial
 
 import structlog
 import trio
@@ -165,11 +167,21 @@ class _Server:
         return False
 
 
+class _Config(Config):
+    def response_headers(self, protocol: str) -> list[tuple[bytes, bytes]]:
+        return [(b"date", _date(int(time.time())))]
+
+
+@lru_cache(maxsize=1)
+def _date(utc_seconds: int) -> bytes:
+    """As a header has it: the same for all answers of one second."""
+    return formatdate(utc_seconds, usegmt=True).encode("ascii")
+
+
 def _hypercorn_config() -> Config:
-    config = Config()
+    config = _Config()
     config.accesslog = None
     config.errorlog = None  # what goes wrong is logged where it happens
-    config.include_server_header = False
     config.h11_max_incomplete_size = MAX_HEAD_BYTES
     config.keep_alive_max_requests = REQUESTS_PER_CONNECTION
     return config
