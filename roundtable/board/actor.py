@@ -16,7 +16,7 @@ import structlog
 import trio
 
 from roundtable.board.clock import Clock
-from roundtable.board.thread import Run, in_a_thread
+from roundtable.board.thread import Run, in_a_thread, never_abort
 from roundtable.board.waits import Waits
 from roundtable.rules.agents import Agent, Directory
 from roundtable.rules.commands import Call, Command, Probe, RecordRefusal, ReplaceAgents, Sweep, UndoClaim
@@ -54,10 +54,19 @@ class _Pending:
     call: Call[Any]
     outcome: Outcome = field(default_factory=Outcome)
     decided: trio.Event = field(default_factory=trio.Event)
+    _caller: trio.lowlevel.Task | None = None
 
     def decide(self, outcome: Outcome) -> None:
         self.outcome = outcome
         self.decided.set()
+        if self._caller is not None:
+            trio.lowlevel.reschedule(self._caller)
+
+    async def wait(self) -> None:
+        """For the caller: until it is decided. Not cancelled, and without a scope to say so: every call passes here."""
+        if not self.decided.is_set():
+            self._caller = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(never_abort)
 
 
 class Board:
@@ -129,9 +138,7 @@ class Board:
         except trio.Cancelled:
             self._note_gone(pending.call)
             raise
-        with trio.CancelScope(shield=True):
-            # bounded by one transaction and SQLite's busy timeout
-            await pending.decided.wait()
+        await pending.wait()  # bounded by one transaction and SQLite's busy timeout
         if not pending.outcome.is_recorded and pending.call.empty_waits:
             self._empty_waits[caller.name] += pending.call.empty_waits  # for the next row
         return pending.outcome

@@ -31,8 +31,10 @@ async def in_a_thread(work: Callable[[], Executed]) -> Executed:
     def deliver(result: Outcome[Executed]) -> None:
         token.run_sync_soon(trio.lowlevel.reschedule, task, result)
 
-    def refuse_abort(_: object) -> trio.lowlevel.Abort:
-        return trio.lowlevel.Abort.FAILED
-
     trio.lowlevel.start_thread_soon(work, deliver)
-    return cast(Executed, await trio.lowlevel.wait_task_rescheduled(refuse_abort))
+    return cast(Executed, await trio.lowlevel.wait_task_rescheduled(never_abort))
+
+
+def never_abort(_raise_cancel: object) -> trio.lowlevel.Abort:
+    """What a wait says to a cancel that has to take effect after it."""
+    return trio.lowlevel.Abort.FAILED

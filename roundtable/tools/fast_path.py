@@ -19,6 +19,7 @@ from mcp_types import DEFAULT_NEGOTIATED_VERSION, PROTOCOL_VERSION_META_KEY, SER
 from mcp_types.methods import validate_client_request
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
+from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
 
 from roundtable.tools.answers import Told
@@ -104,11 +105,13 @@ class FastPath:
 
     def _body(self, request_id: str | int, told: Told, version: str) -> bytes:
         text = told.text
-        # the text block is the content as JSON already, and most content is ASCII
-        content = text if text.isascii() else _encoded(told.content)
+        if text.isascii():  # as most content is: then the text block is the content as it goes over the wire
+            content, quoted = text, to_json(text).decode("ascii")
+        else:
+            content, quoted = _encoded(told.content), _encoded(text)
         signature = self._signature if version in MODERN_PROTOCOL_VERSIONS else ""
         return (
-            f'{{"jsonrpc":"2.0","id":{_encoded(request_id)},"result":{{"content":[{{"text":{_encoded(text)},"type":"text"}}],'
+            f'{{"jsonrpc":"2.0","id":{_encoded(request_id)},"result":{{"content":[{{"text":{quoted},"type":"text"}}],'
             f'"isError":{_encoded(told.is_error)},"structuredContent":{content}{signature}}}}}'
         ).encode("ascii")
 
