@@ -23,6 +23,8 @@ _COLUMNS: Final = (
 _SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM audit_log"  # noqa: S608
 _INSERT: Final = f"INSERT INTO audit_log ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
+
 START: Final = hashlib.sha256(b"").hexdigest()
 """What the first row carries: the hash of nothing."""
 
@@ -50,7 +52,7 @@ class Head:
 
 def digest(row: tuple[object, ...]) -> str:
     """The hash over a whole row, its columns in order."""
-    return hashlib.sha256(json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(_ENCODER.encode(row).encode()).hexdigest()
 
 
 def read_head(db: sqlite3.Connection) -> Head:

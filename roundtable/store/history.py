@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from pydantic_core import to_json
 
 from roundtable.rules import news
 from roundtable.rules.change import Change, Changes, Event
@@ -20,17 +20,17 @@ def write(unit: Unit, change: Change, last_holder: str | None) -> None:
             (unit.now.text, change.after.task_id, unit.caller.name, event, _encoded(changes)),
         )
         recipients = news.recipients(event, change, unit.caller, last_holder)
-        unit.db.executemany(
-            "INSERT INTO recipients (recipient, event_id) VALUES (?, ?)",
-            [(recipient, cursor.lastrowid) for recipient in sorted(recipients)],
-        )
+        for recipient in sorted(recipients):
+            unit.db.execute(
+                "INSERT INTO recipients (recipient, event_id) VALUES (?, ?)", (recipient, cursor.lastrowid)
+            )
         unit.concerned.update(recipients)
         details = {} if event is Event.CREATED else _details(changes)  # of a new task everything is new
         unit.told.append(Told(event, change.after.task_id, unit.caller.name, details))
 
 
 def _encoded(changes: Changes) -> str:
-    return json.dumps(changes, ensure_ascii=False, separators=(",", ":"))
+    return to_json(changes).decode()
 
 
 def _details(changes: Changes) -> dict[str, object]:

@@ -35,7 +35,10 @@ _COLUMNS: Final = (
     "created_at",
     "updated_at",
 )
-_SELECT: Final = f"SELECT {', '.join(_COLUMNS)}, needs_attention FROM tasks WHERE task_id = ?"  # noqa: S608
+_SELECT: Final = (
+    f"SELECT {', '.join(_COLUMNS)}, needs_attention, "  # noqa: S608
+    "EXISTS (SELECT 1 FROM dependencies d WHERE d.task_id = tasks.task_id) FROM tasks WHERE task_id = ?"
+)
 
 
 def load(db: sqlite3.Connection, task_id: int) -> Task:
@@ -43,15 +46,11 @@ def load(db: sqlite3.Connection, task_id: int) -> Task:
     row = db.execute(_SELECT, (task_id,)).fetchone()
     if row is None:
         raise no_such_task(task_id)
+    *_, needs_attention, depends = row
     values = dict(zip(_COLUMNS, row, strict=False))
     values["status"] = Status(values["status"])
-    values["depends_on"] = tuple(
-        found
-        for (found,) in db.execute(
-            "SELECT depends_on FROM dependencies WHERE task_id = ? ORDER BY position", (task_id,)
-        )
-    )
-    values["attention"] = _attention(db, task_id) if row[-1] is not None else frozenset()
+    values["depends_on"] = _depends_on(db, task_id) if depends else ()
+    values["attention"] = _attention(db, task_id) if needs_attention is not None else frozenset()
     return Task(**values)
 
 
@@ -236,6 +235,15 @@ def assigned_open(db: sqlite3.Connection) -> list[int]:
             "SELECT task_id FROM tasks WHERE status = 'open' AND assigned_to IS NOT NULL ORDER BY task_id"
         )
     ]
+
+
+def _depends_on(db: sqlite3.Connection, task_id: int) -> tuple[int, ...]:
+    return tuple(
+        found
+        for (found,) in db.execute(
+            "SELECT depends_on FROM dependencies WHERE task_id = ? ORDER BY position", (task_id,)
+        )
+    )
 
 
 def _attention(db: sqlite3.Connection, task_id: int) -> frozenset[Attention]:
