@@ -1,7 +1,10 @@
 """Carrying out a batch of commands in one transaction, durable when it returns.
 
-    BEGIN IMMEDIATE; for each call: SAVEPOINT, load, decide, write, RELEASE or ROLLBACK TO; then its audit row,
-    outside the savepoint; COMMIT, one fsync for all of them.
+    BEGIN IMMEDIATE; for each call: load, decide, write, then its audit row; COMMIT, one fsync for all of them.
+
+A call that is refused leaves nothing behind but its audit row. Nearly all are refused before they have written
+anything, so the batch is tried without savepoints, which cost a copy of every page that is touched. If a call is
+refused, or fails, later than that, the whole batch is taken back and carried out again with a savepoint for each.
 
 Nothing here waits for anybody or knows of other threads: one batch at a time is the board's promise.
 """
@@ -20,9 +23,10 @@ import structlog
 from roundtable.rules import commands
 from roundtable.rules.agents import Agent, Directory
 from roundtable.rules.commands import Call
-from roundtable.rules.errors import INTERNAL_MESSAGE, BoardError, Code, forbidden
+from roundtable.rules.errors import BoardError, Code, forbidden
 from roundtable.rules.model import Now
 from roundtable.store import audit, claims, tasks, upkeep
+from roundtable.store.attempt import attempt, log_fault
 from roundtable.store.dispatch import (
     OWN,
     READS,
@@ -49,6 +53,10 @@ UNAVAILABLE_MESSAGE = (
 GONE_MESSAGE = "You are no longer one of this board's agents."
 
 
+class _HalfDoneError(Exception):
+    """A call has written something and was refused, and there is no savepoint to go back to."""
+
+
 @dataclass(slots=True)
 class Executor:
     """The one that writes.
@@ -71,6 +79,7 @@ class Executor:
     _ready: list[int] = field(default_factory=list)
     _presence: Presence = field(init=False)
     _unsettled: bool = False
+    _has_savepoints: bool = False
     _owed: list[audit.Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -110,7 +119,7 @@ class Executor:
         from what was committed before, everything else with `unavailable`.
         """
         try:
-            executed = self._transact(batch, now)
+            executed = self._transact_cheaply(batch, now)
         except sqlite3.DatabaseError as error:
             self._abandon()
             if self.trouble is None:
@@ -148,6 +157,17 @@ class Executor:
         self.db.execute("COMMIT")
         self._owed.clear()
 
+    def _transact_cheaply(self, batch: Sequence[Call[Any]], now: Now) -> Executed:
+        try:
+            return self._transact(batch, now)
+        except _HalfDoneError:
+            self._abandon()
+        self._has_savepoints = True
+        try:
+            return self._transact(batch, now)
+        finally:
+            self._has_savepoints = False
+
     def _transact(self, batch: Sequence[Call[Any]], now: Now) -> Executed:
         head, owed = self.head, list(self._owed)
         executed = Executed([])
@@ -184,12 +204,12 @@ class Executor:
         unit = self._unit(BOARD, now)
         call = Call(BOARD, "sweep", commands.Sweep(), now)
         has_end = self.next_end_ms is not None and self.next_end_ms <= now.board_ms
-        self._in_savepoint(unit, executed, call, lambda: upkeep.prepare(unit, has_end=has_end))
+        self._wholly(unit, executed, call, lambda: upkeep.prepare(unit, has_end=has_end))
 
     def _settle(self, executed: Executed, now: Now) -> None:
         unit = self._unit(BOARD, now)
         call = Call(BOARD, "agents", commands.ReplaceAgents(self.directory), now)
-        self._in_savepoint(unit, executed, call, lambda: upkeep.settle_agents(unit))
+        self._wholly(unit, executed, call, lambda: upkeep.settle_agents(unit))
 
     def _one(self, call: Call[Any], executed: Executed, now: Now) -> Outcome:
         command = call.command
@@ -208,56 +228,52 @@ class Executor:
         heard = self._hear_of_holder(unit, executed, call)
         if heard.error is not None:
             return heard
-        outcome = self._in_savepoint(unit, executed, call, lambda: self._decide(unit, call))
+        outcome = self._wholly(unit, executed, call, lambda: self._decide(unit, call))
         if isinstance(outcome.reply, Replay):
             return Outcome(outcome.reply.answer, is_replay=True)
         refusal = outcome.error
         if refusal is None or refusal.code is Code.INTERNAL:
             return outcome
-        kept = self._in_savepoint(unit, executed, call, lambda: after_refusal(unit, call, refusal))
+        kept = self._wholly(unit, executed, call, lambda: after_refusal(unit, call, refusal))
         return Outcome(error=kept.error or kept.reply)
 
     def _hear_of_holder(self, unit: Unit, executed: Executed, call: Call[Any]) -> Outcome:
         held = self._outcome(call, lambda: is_of_holder(unit, call))
         if not held.reply:
             return held
-        return self._in_savepoint(unit, executed, call, lambda: renew_lease(unit, call))
+        return self._wholly(unit, executed, call, lambda: renew_lease(unit, call))
 
     def _decide(self, unit: Unit, call: Call[Any]) -> Any:
         return carry_out(unit, call)
 
-    def _in_savepoint(
-        self, unit: Unit, executed: Executed, call: Call[Any], work: Callable[[], Any]
-    ) -> Outcome:
-        """Do it wholly or not at all. Raises sqlite3.DatabaseError if the disk has failed, and not the work."""
-        self.db.execute("SAVEPOINT one")
-        outcome = self._outcome(call, work)
+    def _wholly(self, unit: Unit, executed: Executed, call: Call[Any], work: Callable[[], Any]) -> Outcome:
+        """Do it wholly or not at all. Raises sqlite3.DatabaseError if the disk has failed, and not the work, and
+        _HalfDoneError if it is not all and cannot be taken back."""
+        if self._has_savepoints:
+            self.db.execute("SAVEPOINT one")
+        written = self.db.total_changes
+        outcome, fault = attempt(work)
         if outcome.error is None:
             executed.told.extend(unit.told)
             self._ready.extend(unit.ready)
             executed.concerned.update(unit.concerned)
-        else:
+        elif self._has_savepoints:
             self.db.execute("ROLLBACK TO one")
+        elif self.db.total_changes != written:
+            raise _HalfDoneError
+        if fault is not None:
+            log_fault(call, fault)
         unit.forget()
-        self.db.execute("RELEASE one")
+        if self._has_savepoints:
+            self.db.execute("RELEASE one")
         return outcome
 
     def _outcome(self, call: Call[Any], work: Callable[[], Any]) -> Outcome:
         """What becomes of the work. Raises sqlite3.DatabaseError if the disk has failed, and not the work."""
-        try:
-            return Outcome(work())
-        except BoardError as error:
-            return Outcome(error=error)
-        except sqlite3.DatabaseError as error:
-            if not _is_ours(error):
-                raise
-            return self._fault(call)
-        except Exception:
-            return self._fault(call)
-
-    def _fault(self, call: Call[Any]) -> Outcome:
-        log.exception("fault", tool=call.tool, agent=call.caller.name, task_id=call.task_id)
-        return Outcome(error=BoardError(Code.INTERNAL, INTERNAL_MESSAGE))
+        outcome, fault = attempt(work)
+        if fault is not None:
+            log_fault(call, fault)
+        return outcome
 
     def _salvage(self, call: Call[Any], now: Now) -> Outcome:
         """Answer one call of a batch that could not be written."""
@@ -306,10 +322,3 @@ class Executor:
         with suppress(sqlite3.DatabaseError):
             # another tool may have written to the log, and then our end of the chain is not the end
             self.head = audit.read_head(self.db)
-
-
-def _is_ours(error: sqlite3.DatabaseError) -> bool:
-    """Whether the error is a mistake in what was asked of SQLite: the database itself is sound."""
-    # IntegrityError: a rule of the schema held where ours did not
-    mistakes = (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.DataError)
-    return isinstance(error, mistakes) or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR

@@ -91,7 +91,7 @@ BOARD = Agent(BOARD_NAME, Role.WORKER)
 """The board itself, where it acts on its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Unit:
     """The surroundings of one command: who asks, when, and the board it is asked of."""
 
