@@ -32,7 +32,7 @@ _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})([^\n]*)")
 _QUOTED: Final = "|".join(
     (
         r"\\.",  # taken first, so that an escaped quotation mark opens nothing
-        r"`{2,}+(?:[^`]|`(?!`))*+`{2,}+",
+        r"`{2,}+(?:(?:[^`]|`(?!`))*+`{2,}+)?",  # one that nothing closes is taken too: begun anew inside it, it would be squared
         r"(?<!`)`(?!`)(?:[^`]|`{2,}+)*+`",
         r'"(?:[^"\\]|\\.)*"',
         r"(?<!\w)[rbfu]{0,2}'(?:[^'\\]|\\.)*'(?!\w)",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -227,3 +230,38 @@ def test_reasoning_of_any_kind_before_any_answer_is_left_out(
 ):
     opening, closing = frame
     assert without_reasoning(f"{opening}{reasoning}{closing}{answer}").strip() == answer.strip()
+
+
+REPEATED = (
+    "`",
+    "``",
+    "```",
+    "~~~\n",
+    '"',
+    "'",
+    "\\",
+    '\\"',
+    "\\`",
+    "“",
+    "«",
+    "„",
+    "<think>",
+    "<think ",
+    "</",
+    "<|channel|>final",
+)
+FULL_LENGTH = """
+import sys
+from supervisor.model.reasoning import without_reasoning
+
+for unit in sys.argv[1:]:
+    for end in ("</think>", "\\n</think>\\n"):
+        without_reasoning("a" + unit * (1_000_000 // len(unit)) + end)
+"""
+
+
+@pytest.mark.spec("MODEL-8")
+async def test_no_text_of_the_full_length_holds_the_program_up():
+    """In a process of its own, since nothing cancels it: in squared time one of them would take minutes."""
+    with trio.fail_after(60):
+        await trio.run_process([sys.executable, "-c", FULL_LENGTH, *REPEATED])
