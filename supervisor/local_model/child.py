@@ -2,7 +2,8 @@
 
 Standard output is for one line, the port, written when the model answers;
 llama.cpp's own talk goes to standard error. It ends when its standard input
-does, which is how it learns that the parent has gone, kill -9 included.
+does, whatever it is about then, which is how it learns that the parent has
+gone, kill -9 included.
 (Linux's parent-death signal is of no use here: it is tied to the thread that
 started the child, and that is a pool thread that ends while the program lives.)
 """
@@ -11,6 +12,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import threading
+import traceback
+from contextlib import suppress
 
 import xllamacpp
 
@@ -59,9 +63,22 @@ def main() -> None:
     # llama.cpp writes to descriptor 1 as well: keep the pipe for ourselves.
     report = os.dup(1)
     os.dup2(2, 1)
-    server = _start(**vars(options))
+    # In a thread of its own, since the parent may go while the model is loaded, or while that is stuck.
+    watch = threading.Thread(target=_end_with_parent, daemon=True)
+    watch.start()
+    try:
+        server = _start(**vars(options))
+    except Exception:
+        traceback.print_exc()
+        # Ended in the usual way, the interpreter waits for threads of the library that may never end.
+        os._exit(1)
     port = server.listening_address.rpartition(":")[2]
-    os.write(report, f"{port}\n".encode())
+    with suppress(BrokenPipeError):  # nobody is there to read it any more
+        os.write(report, f"{port}\n".encode())
+    watch.join()
+
+
+def _end_with_parent() -> None:
     while os.read(0, 4096):
         pass
     # At once: the server's own clean-up waits for requests that nobody reads any more.

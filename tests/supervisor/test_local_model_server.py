@@ -146,7 +146,10 @@ async def test_a_start_that_is_cancelled_leaves_no_process(bench):
 
 
 @pytest.mark.spec("LOCAL-2")
-async def test_it_ends_when_the_program_is_killed(bench):
+@pytest.mark.parametrize("loads", [{}, {"slow": True}, {"stuck": True}], ids=["at once", "too late", "never"])
+async def test_it_ends_when_the_program_is_killed(bench, loads):
+    """Also when that comes before the model has answered."""
+    bench.behave(**loads)
     command = [sys.executable, "-c", PARENT, str(bench.weights), str(bench.log)]
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:

@@ -43,8 +43,13 @@ class Server:
         }
         self._owner.sendall(json.dumps(about).encode() + b"\n")
         threading.Thread(target=self._die_on_order, daemon=True).start()
+        # Like the threads of the real one: an interpreter that ends by itself waits for it, and so never ends.
+        threading.Thread(target=threading.Event().wait).start()
         if script.get("stuck"):
             time.sleep(3600)
+        parent = os.getppid()
+        while script.get("slow") and os.getppid() == parent:
+            time.sleep(0.01)
 
     @property
     def listening_address(self) -> str:
