@@ -9,8 +9,8 @@ House rules of this file:
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import cast
@@ -39,6 +39,7 @@ from roundtable.web.line import Line, has_hung_up
 from roundtable.web.listeners import Stream
 from roundtable.web.peers import Peer
 from roundtable.web.protocol import PlainProtocol
+from roundtable.web.shields import Shields
 
 log = structlog.get_logger(__name__)
 
@@ -83,9 +84,8 @@ class Connection:
         self._idle_until = inf
         self._is_closing = False  # nothing more is sent; what arrives is swallowed
         self._stop_at: float | None = None  # set: no further request, and by then the present one is here
-        self._is_cut = False
         self._unwaited_sends = 0
-        self._shielded: set[trio.CancelScope] = set()
+        self._shields = Shields(limits.stop_send_seconds)
         socket = socket_of(stream)
         self._line = Line(partial(has_hung_up, socket))
         self._protocol = PlainProtocol(
@@ -116,15 +116,12 @@ class Connection:
     def begin_stop(self) -> None:
         """Take no further request: end now if none is being answered, else after the answer."""
         self._stop_at = trio.current_time() + self._limits.stop_send_seconds
-        for scope in self._shielded:
-            scope.deadline = min(scope.deadline, self._stop_at)
+        self._shields.begin_stop()
         self._reading.deadline = min(self._reading.deadline, self._read_deadline())
 
     def cut(self) -> None:
         """End every shielded wait now and let none begin. Cancelling the rest is the caller's part."""
-        self._is_cut = True
-        for scope in self._shielded:
-            scope.cancel()
+        self._shields.cut()
 
     # --- the protocol's and the applications' way out ---
 
@@ -276,7 +273,7 @@ class Connection:
         """
         for start in range(self._send_at_once(data), len(data), SEND_PIECE_BYTES):
             delivered = False
-            with self._bounded(self._limits.send_seconds), suppress(*STREAM_ERRORS):
+            with self._shields.bounded(self._limits.send_seconds), suppress(*STREAM_ERRORS):
                 await self._stream.send_all(data[start : start + SEND_PIECE_BYTES])
                 delivered = True
             if not delivered:
@@ -303,7 +300,7 @@ class Connection:
         self._is_closing = True
         stream = self._stream
         if isinstance(stream, trio.SocketStream):
-            with self._bounded(CLOSE_SECONDS), suppress(OSError, *STREAM_ERRORS):
+            with self._shields.bounded(CLOSE_SECONDS), suppress(OSError, *STREAM_ERRORS):
                 async with self._send_lock:  # behind a write that is under way
                     await stream.send_eof()
         elif not self._protocol.awaits_body:
@@ -313,19 +310,6 @@ class Connection:
         self._reading.deadline = trio.current_time() + linger
 
     async def _close(self) -> None:
-        with self._bounded(CLOSE_SECONDS), suppress(OSError, *STREAM_ERRORS):
+        with self._shields.bounded(CLOSE_SECONDS), suppress(OSError, *STREAM_ERRORS):
             await self._stream.aclose()
         await trio.aclose_forcefully(self._stream)
-
-    @contextmanager
-    def _bounded(self, seconds: float) -> Iterator[None]:
-        """A wait that cancellation does not end, but its deadline does, and the end of the server."""
-        deadline = -inf if self._is_cut else trio.current_time() + seconds
-        if self._stop_at is not None:
-            deadline = min(deadline, trio.current_time() + self._limits.stop_send_seconds)
-        with trio.CancelScope(shield=True, deadline=deadline) as scope:
-            self._shielded.add(scope)
-            try:
-                yield
-            finally:
-                self._shielded.discard(scope)
