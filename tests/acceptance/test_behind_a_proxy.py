@@ -226,4 +226,10 @@ async def test_a_body_of_a_mebibyte_passes_and_a_longer_one_is_refused(kind, tmp
     headers = {"Content-Type": "application/json"}
     async with open_front(kind, tmp_path) as front, front.http("anna") as known:
         assert (await known.post(front.url, content=fitting, headers=headers)).status_code == 200
-        assert (await known.post(front.url, content=fitting + b" ", headers=headers)).status_code == 413
+        try:
+            refused = await known.post(front.url, content=fitting + b" ", headers=headers)
+        except httpx.TransportError:
+            # the answer comes before the body's end, and Go may close on a client that is still sending
+            assert kind == "caddy"
+        else:
+            assert refused.status_code == 413
