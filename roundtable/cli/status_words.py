@@ -123,7 +123,7 @@ def models_of(worker: Values) -> str:
     """In the order in which they are asked."""
     unusable = set(worker["unusable_models"])
     return ", else ".join(
-        f"{in_one_line(name)} (not known there)" if name in unusable else in_one_line(name)
+        f"{in_one_line(name)} (not usable there)" if name in unusable else in_one_line(name)
         for name in (worker["model"], *worker["fallback_models"])
     )
 

@@ -25,10 +25,12 @@ async def persist(
     stop: Stop,
     worker: str,
     jitter: Callable[[], float],
+    note_wait: Callable[[str, float], None],
 ) -> None:
     """Make the call until the board has answered it; `again` takes its place once a reply was lost.
 
-    Raises what the call raises but for BoardAwayError and BoardBusyError, which are waited out.
+    `note_wait` hears why the board is thought away, and at what moment of Trio's clock it is asked again. Raises what the
+    call raises but for BoardAwayError and BoardBusyError, which are waited out.
     """
     attempt = 0
     while True:
@@ -46,6 +48,7 @@ async def persist(
                 maximum=BOARD_BACKOFF_MAX_SECONDS,
             )
             log.warning("board_away", worker=worker, reason=str(away), wait_seconds=round(wait, 1))
+            note_wait(str(away), trio.current_time() + wait)
         else:
             return
         if stop.is_requested:

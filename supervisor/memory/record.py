@@ -33,6 +33,14 @@ class TaskInHand:
     since: float
 
 
+@dataclass(frozen=True, slots=True)
+class BoardWait:
+    """When the board is asked again, and why it is thought away."""
+
+    until: float
+    reason: str
+
+
 @dataclass(slots=True)
 class WorkerRecord:
     """The memory of one worker: what a crash must not reset. Moments are of Trio's clock.
@@ -47,13 +55,15 @@ class WorkerRecord:
     tokens_free_at: float = float("-inf")
     """Until when the day's tokens do not suffice for the brief that came last."""
     unusable: set[str] = field(default_factory=set)
-    """Models that the endpoint does not know."""
+    """Models of which a call has failed as `config`: not known there, or not as the roster asks for them."""
     restarts: RestartHistory = field(default_factory=RestartHistory)
     restart_count: int = 0
     held: dict[str, TaskInHand] = field(default_factory=dict)
     """Claims not known to have ended, by claim_id."""
     crashed: set[str] = field(default_factory=set)
     """Of those, the ones whose task met a fault of this program, until the board has been told."""
+    untold: dict[str, BoardWait] = field(default_factory=dict)
+    """Of those held, the ones whose end the board could not be told yet."""
     has_unread_claim: bool = False
     """Whether reading the answer to claim_next met a fault of this program: the board may have given a task with it."""
     foreign: set[str] | None = None

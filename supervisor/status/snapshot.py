@@ -31,7 +31,7 @@ class WorkerStatus:
     `state` is a word of record.State; `until` stands with those that end by themselves; `reason` says more where there is
     more: the cap, why the board is thought away, why the worker is parked. `parked_since` is when its last task in hand was
     over. Tokens and cost are of the last 24 hours; without a price in the roster there is no cost. `unusable_models` are
-    those that the endpoint does not know.
+    those that cannot be used there, which are passed over.
     """
 
     name: str
@@ -120,6 +120,9 @@ def worker_status(context: WorkerContext, *, is_draining: bool, ended_at: float 
     if state not in {State.PARKED, State.STOPPED}:
         if is_draining:
             state = State.DRAINING
+        elif record.untold:
+            state = State.BOARD_AWAY
+            until, reason = min((wait.until, wait.reason) for wait in record.untold.values())
         elif tasks and state in {
             State.WAITING,
             State.STARTING,

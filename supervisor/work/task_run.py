@@ -16,6 +16,7 @@ from supervisor.board.errors import (
 )
 from supervisor.board.persistence import persist
 from supervisor.board.protocol import BoardClient, Claim
+from supervisor.memory.record import BoardWait
 from supervisor.model.client import ModelClient
 from supervisor.model.prompt import compose
 from supervisor.rules.failures import FailureClass, ModelCallError
@@ -259,5 +260,19 @@ class TaskRun:
     async def _persist(
         self, call: Callable[[], Awaitable[None]], again: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        context = self._context
-        await persist(call, again=again, stop=context.stop, worker=context.name, jitter=context.chance.jitter)
+        context, claim_id = self._context, self._claim.claim_id
+
+        def note_wait(reason: str, until: float) -> None:
+            context.record.untold[claim_id] = BoardWait(until, reason)
+
+        try:
+            await persist(
+                call,
+                again=again,
+                stop=context.stop,
+                worker=context.name,
+                jitter=context.chance.jitter,
+                note_wait=note_wait,
+            )
+        finally:
+            context.record.untold.pop(claim_id, None)

@@ -243,7 +243,7 @@ def test_the_workers_of_an_endpoint_are_named_as_far_as_there_is_room(names, wor
     [
         ({}, "m"),
         ({"fallback_models": ["n", "o"]}, "m, else n, else o"),
-        ({"fallback_models": ["n"], "unusable_models": ["m"]}, "m (not known there), else n"),
+        ({"fallback_models": ["n"], "unusable_models": ["m"]}, "m (not usable there), else n"),
     ],
 )
 def test_the_models_of_a_worker_are_named_in_the_order_in_which_they_are_asked(fields, words):

@@ -226,3 +226,29 @@ async def test_the_snapshot_is_plain_json(autojump_clock):
     assert shown["time"] == "2026-11-30T12:00:01.000Z"
     assert shown["workers"][0]["tasks"] == [{"task_id": 1, "since": "2026-11-30T12:00:00.000Z"}]
     assert shown["endpoints"][0]["workers"] == ["a"]
+
+
+@pytest.mark.spec("POOL-26")
+@pytest.mark.parametrize("step", ["fine", failure("content")], ids=["an answer", "a failure"])
+async def test_a_worker_whose_task_has_ended_and_waits_for_the_board_says_so(autojump_clock, step: object):
+    board = FakeBoard(tasks=1)
+    async with pool_of(board, {"a": ScriptedModel(step)}, worker("a")) as pool:
+        board.faults["submit_result"] = board.faults["release_task"] = [BoardAwayError("no board")] * 4
+        await trio.sleep(10)
+        status = seen(pool, "a")
+        assert (status.state, status.reason, status.held) == ("board_away", "no board", (1,))
+        assert status.until == "2026-11-30T12:00:15.000Z"
+        await trio.sleep(10)
+        status = seen(pool, "a")
+        assert (status.state, status.until, status.reason, status.held) == ("waiting", None, None, ())
+
+
+@pytest.mark.spec("POOL-26")
+async def test_a_parked_worker_is_shown_as_parked_while_its_task_waits_for_the_board(autojump_clock):
+    board = FakeBoard(tasks=1)
+    async with pool_of(board, {"a": ScriptedModel(failure("auth"))}, worker("a")) as pool:
+        board.faults["release_task"] = [BoardAwayError("no board")] * 4
+        await trio.sleep(10)
+        status = seen(pool, "a")
+        assert (status.state, status.until, status.held) == ("parked", None, (1,))
+        assert "auth" in str(status.reason)
