@@ -17,6 +17,7 @@ import trio
 from supervisor.config.fields import ConfigurationError
 from supervisor.config.settings import (
     LEDGER,
+    LogSettings,
     PoolSettings,
     read_environment,
     read_log_settings,
@@ -47,8 +48,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     )
     parser.parse_args(arguments)
     try:
-        logs = read_log_settings(read_environment(os.environ, Path(".env")))
-        settings = _read_settings()
+        logs, settings = _read_start()
     except ConfigurationError as error:
         sys.exit(_wrong(error.problems))
     configure_logging(logs.format, logs.level)
@@ -60,7 +60,25 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.exit(_wrong(error.problems))
 
 
-def _read_settings(in_force: PoolSettings | None = None) -> PoolSettings:
+def _read_start() -> tuple[LogSettings, PoolSettings]:
+    """Raises ConfigurationError with the problems of both."""
+    environment = read_environment(os.environ, Path(".env"))
+    problems: list[str] = []
+    logs, settings = None, None
+    try:
+        logs = read_log_settings(environment)
+    except ConfigurationError as error:
+        problems += error.problems
+    try:
+        settings = read_pool_settings(environment, Path())
+    except ConfigurationError as error:
+        problems += error.problems
+    if logs is None or settings is None:
+        raise ConfigurationError(problems)
+    return logs, settings
+
+
+def _read_settings(in_force: PoolSettings) -> PoolSettings:
     """Raises ConfigurationError."""
     return read_pool_settings(read_environment(os.environ, Path(".env")), Path(), in_force)
 

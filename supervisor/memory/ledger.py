@@ -44,7 +44,7 @@ def open_ledger(path: Path | None, now: float) -> Iterator[Ledger]:
     """The file at this path, made with mode 0600 where there is none; in memory without a path.
 
     A file of an earlier version is brought up to date. One owner at a time, held by a lock that dies with the process.
-    Raises LedgerError if another process has it, or if it is no ledger or one of a later version.
+    Raises LedgerError if another process has it, be it to read it only, or if it is no ledger or one of a later version.
     """
     name = "the pool's database" if path is None else path.name
     if path is not None:
@@ -57,7 +57,7 @@ def open_ledger(path: Path | None, now: float) -> Iterator[Ledger]:
             ledger = Ledger(_prepared(db), now)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-                raise LedgerError([f"{name}: another pool is using it"]) from None
+                raise LedgerError([f"{name}: another pool is using it, or somebody looks into it"]) from None
             raise LedgerError([f"{name}: cannot be opened ({error.sqlite_errorname})"]) from None
         except sqlite3.DatabaseError:
             raise LedgerError([f"{name}: is no database"]) from None

@@ -69,13 +69,27 @@ def test_a_second_owner_is_refused_in_words(tmp_path):
     path = tmp_path / "pool.db"
     with open_ledger(path, NOW) as ledger:
         with (
-            pytest.raises(LedgerError, match=r"^pool\.db: another pool is using it$"),
+            pytest.raises(
+                LedgerError, match=r"^pool\.db: another pool is using it, or somebody looks into it$"
+            ),
             open_ledger(path, NOW),
         ):
             raise AssertionError("let in")
         call(ledger, NOW)
     with open_ledger(path, NOW):
         pass
+
+
+def test_somebody_who_looks_into_the_file_of_a_killed_pool_is_no_other_pool(tmp_path):
+    path = tmp_path / "pool.db"
+    with open_ledger(path, NOW) as ledger:
+        call(ledger, NOW)
+    with closing(sqlite3.connect(path)) as onlooker:
+        onlooker.execute("SELECT * FROM calls").fetchall()
+        with pytest.raises(LedgerError, match=r", or somebody looks into it$"), open_ledger(path, NOW):
+            raise AssertionError("let in")
+    with open_ledger(path, NOW) as ledger:
+        assert ledger.spent("w", NOW).calls == 1
 
 
 @pytest.mark.parametrize("content", [b"no database" * 100, b"SQLite format 3\x00" + b"x" * 4_096])

@@ -181,11 +181,13 @@ async def test_a_wrong_configuration_is_told_in_full_and_ends_with_2(tmp_path):
         "ROUNDTABLE_TOKEN": "t" * 40,
         "WORKER_MODEL_BASE_URL": "http://far.example/v1",
         "WORKER_API_KEY": KEY,
+        "ROUNDTABLE_LOG_LEVEL": "loud",
     }
     with trio.fail_after(PATIENCE_SECONDS):
         async with open_program(folder=tmp_path, command=SUPERVISOR, settings=settings) as pool:
             assert await pool.ended(20) == 2
     assert [line.partition(":")[0] for line in pool.err.lines] == [
+        "ROUNDTABLE_LOG_LEVEL",
         "WORKER_MODEL_BASE_URL",
         "WORKER_MODEL_NAME",
     ]
