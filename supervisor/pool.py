@@ -101,7 +101,7 @@ class _Post:
         self.ended_at = trio.current_time()
 
     def status(self) -> WorkerStatus:
-        return worker_status(self.context, is_draining=self.is_leaving, ended_at=self.ended_at)
+        return worker_status(self.context, ended_at=self.ended_at)
 
 
 class Pool:

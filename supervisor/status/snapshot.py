@@ -107,7 +107,7 @@ def snapshot_of(pool: PoolStatus, board_url: str) -> dict[str, Any]:
     }
 
 
-def worker_status(context: WorkerContext, *, is_draining: bool, ended_at: float | None) -> WorkerStatus:
+def worker_status(context: WorkerContext, *, ended_at: float | None) -> WorkerStatus:
     """`ended_at`: when the worker's last task and last release were over, None while it runs."""
     record, worker, clock = context.record, context.worker, context.clock
     state = record.state
@@ -118,7 +118,7 @@ def worker_status(context: WorkerContext, *, is_draining: bool, ended_at: float 
     )
     until, reason = record.until, record.reason
     if state not in {State.PARKED, State.STOPPED}:
-        if is_draining:
+        if context.stop.is_requested:
             state = State.DRAINING
         elif record.untold:
             state = State.BOARD_AWAY
