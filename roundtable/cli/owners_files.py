@@ -85,7 +85,7 @@ def read_owners_files(settings: Settings, directory: Path, in_force: Roster) -> 
         None if pool_problems else PoolFile(draft.roster, keys),
         agents_problems,
         pool_problems,
-        in_file(path, problems_together(agents, names, draft.roster.workers)),
+        in_file(path, problems_together(agents, names, draft.roster.workers, draft.unfinished)),
     )
 
 
@@ -99,5 +99,5 @@ def _read_agents(path: Path) -> tuple[AgentsFile | None, frozenset[str], tuple[s
 
 
 def _checked(draft: Draft, environment: Mapping[str, str]) -> tuple[Keys, list[str]]:
-    keys, key_problems = read_keys(draft.roster, environment)
+    keys, key_problems = read_keys(draft, environment)
     return keys, [*draft.problems, *worker_problems(draft.roster.workers), *key_problems]

@@ -12,7 +12,17 @@ from roundtable.config.labels import directory_problems, name_problem, skills_pr
 from roundtable.rules.agents import Agent, Directory, Role
 
 
-class RosterWorker(Protocol):
+class NamedTable(Protocol):
+    """A worker's table in the roster, perhaps one that is wrong: then its name may be None."""
+
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def place(self) -> str:
+        """Where its owner finds it in the roster."""
+
+
+class RosterWorker(NamedTable, Protocol):
     """What the board has to know of a worker of the pool."""
 
     @property
@@ -21,9 +31,6 @@ class RosterWorker(Protocol):
     def skills(self) -> Sequence[str]: ...
     @property
     def concurrency(self) -> int: ...
-    @property
-    def place(self) -> str:
-        """Where its owner finds it in the roster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +65,19 @@ def worker_problems(workers: Iterable[RosterWorker]) -> list[str]:
 
 
 def problems_together(
-    agents_file: AgentsFile | None, names: Collection[str], workers: Sequence[RosterWorker]
+    agents_file: AgentsFile | None,
+    names: Collection[str],
+    workers: Sequence[RosterWorker],
+    unfinished: Sequence[NamedTable] = (),
 ) -> list[str]:
     """What keeps the agents file from being used with this roster: names that are in both, more agents than fit.
 
-    `names` are those in the agents file, which may be None: wrong for other reasons.
+    `names` are those in the agents file, which may be None: wrong for other reasons. `unfinished`: workers that are so.
     """
     problems = [
-        f"{worker.place}: name: is in the agents file too; one of them must change"
-        for worker in workers
-        if worker.name in names
+        f"{table.place}: name: is in the agents file too; one of them must change"
+        for table in (*workers, *unfinished)
+        if table.name in names
     ]
     if agents_file is not None:
         everybody = [*agents_file.agents.values(), *_agents(workers)]

@@ -86,11 +86,25 @@ class Roster:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A [[workers]] table that is wrong somewhere: what others check of it, each field None unless that is right itself."""
+
+    place: str
+    name: str | None
+    base_url: str | None
+    api_key_env: str | None
+    token_env: str | None
+    wrong: frozenset[str]
+    """The fields with which a fault was found."""
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """A roster as far as it is right, and what is wrong with the rest: other checks need not wait until that is mended."""
 
     roster: Roster
     problems: tuple[str, ...] = ()
+    unfinished: tuple[Unfinished, ...] = ()
 
 
 def read_roster(path: Path) -> Roster:
@@ -146,12 +160,16 @@ def draft_roster(text: str) -> Draft:
         problems.append("workers: each worker begins with a line [[workers]]")
         entries = []
     workers = []
+    unfinished = []
     first_of: dict[str, int] = {}
     for number, entry in enumerate(entries, start=1):
         place = f"workers[{number}]"
         reported = defaults if isinstance(defaults, Mapping) else ()
-        table = _checked(_WorkerTable, _with_defaults(entry, defaults), place, problems, reported=reported)
-        if table is not None:
+        filled = _with_defaults(entry, defaults)
+        table = _checked(_WorkerTable, filled, place, problems, reported=reported)
+        if table is None and isinstance(filled, Mapping):
+            unfinished.append(_unfinished(filled, place))
+        elif table is not None:
             fields: dict[str, Any] = {
                 name: tuple(value) if isinstance(value, list) else value
                 for name, value in table
@@ -163,7 +181,7 @@ def draft_roster(text: str) -> Draft:
             problems.append(f"{place_of(place, given)}: name: is that of workers[{first}] too")
     pool = pool or _PoolTable()
     roster = Roster(tuple(workers), pool.grace_seconds, pool.poll_interval, pool.url, pool.ca_file)
-    return Draft(roster, tuple(problems))
+    return Draft(roster, tuple(problems), tuple(unfinished))
 
 
 def _unique(items: list[str]) -> list[str]:
@@ -212,18 +230,46 @@ class _WorkerTable(_WorkerFields):
     token_env: Variable | None = None
 
 
+class _CheckedElsewhere(_Table):
+    """What of a worker's table has to do with the environment and other files, each by itself."""
+
+    name: Name | None = None
+    base_url: Url | None = None
+    api_key_env: Variable | None = None
+    token_env: Variable | None = None
+
+
+def _unfinished(values: Mapping[str, Any], place: str) -> Unfinished:
+    names = _CheckedElsewhere.model_fields.keys() & values.keys()
+    right = _right(_CheckedElsewhere, {name: values[name] for name in names})
+    fields = _CheckedElsewhere.model_validate(right)
+    return Unfinished(
+        place_of(place, values.get("name")),
+        fields.name,
+        fields.base_url,
+        fields.api_key_env,
+        fields.token_env,
+        frozenset(names - right.keys()),
+    )
+
+
 def _with_defaults(entry: Any, defaults: Any) -> Any:
     """The worker's table filled up with those defaults that are right: a wrong one has been reported at its own place."""
     if not isinstance(entry, Mapping) or not isinstance(defaults, Mapping):
         return entry
-    usable = {}
-    for name, value in defaults.items():
+    return {**_right(_WorkerFields, defaults), **entry}
+
+
+def _right(table: type[_Table], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the values that are right by themselves."""
+    right = {}
+    for name, value in values.items():
         try:
-            _WorkerFields.model_validate({name: value})
+            table.model_validate({name: value})
         except ValidationError:
             continue
-        usable[name] = value
-    return {**usable, **entry}
+        right[name] = value
+    return right
 
 
 _T = TypeVar("_T", bound=_Table)

@@ -115,8 +115,8 @@ class _WorkerVariables(_BoardVariable):
 
 def _from_roster(draft: Draft, path: Path, environment: Mapping[str, str]) -> PoolSettings:
     roster = draft.roster
-    keys, key_problems = read_keys(roster, environment)
-    tokens, token_problems = read_tokens(roster, environment)
+    keys, key_problems = read_keys(draft, environment)
+    tokens, token_problems = read_tokens(draft, environment)
     nobody = [] if roster.workers or draft.problems else ["names no worker"]
     problems = [*in_file(path, [*draft.problems, *nobody, *key_problems, *token_problems])]
     url = roster.url or ""

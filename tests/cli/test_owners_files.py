@@ -56,6 +56,16 @@ def test_every_problem_of_both_files_and_between_them_is_in_one_listing_of_one_f
     assert (found.agents, found.pool) == (None, None)
 
 
+@pytest.mark.spec("POOL-1", "POOL-3")
+def test_a_worker_that_is_wrong_otherwise_is_checked_against_agents_and_environment_too(folder):
+    found = read(folder, None, FAR.replace('"far"', '"anna"') + "concurrency = 0\n")
+    assert problems_of(found, folder) == [
+        'workers.toml: workers[1] ("anna"): concurrency: Input should be greater than or equal to 1',
+        'workers.toml: workers[1] ("anna"): api_key_env: is missing, and its endpoint is not on this machine',
+        'workers.toml: workers[1] ("anna"): name: is in the agents file too; one of them must change',
+    ]
+
+
 @pytest.mark.spec("POOL-3")
 def test_two_files_that_are_right_by_themselves_may_clash(folder):
     found = read(folder, None, POET.replace("poet", "anna"))

@@ -313,7 +313,7 @@ token_env = "FAR_TOKEN"
 
 
 def test_keys_are_taken_from_the_named_variables_and_show_themselves_masked():
-    keys, problems = read_keys(parse_roster(WITH_KEY + MINIMAL), {"FAR_KEY": "sk-very-secret"})
+    keys, problems = read_keys(draft_roster(WITH_KEY + MINIMAL), {"FAR_KEY": "sk-very-secret"})
     assert problems == []
     assert keys["local"] is None
     assert keys["far"].get_secret_value() == "sk-very-secret"
@@ -324,30 +324,51 @@ def test_keys_are_taken_from_the_named_variables_and_show_themselves_masked():
 def test_a_key_that_is_missing_or_cannot_stand_in_a_header_is_a_problem_that_repeats_neither_name_nor_value(
     value,
 ):
-    _, [problem] = read_keys(parse_roster(WITH_KEY), {} if value is None else {"FAR_KEY": value})
+    _, [problem] = read_keys(draft_roster(WITH_KEY), {} if value is None else {"FAR_KEY": value})
     assert problem.startswith('workers[1] ("far"): api_key_env: ')
     assert "FAR_KEY" not in problem
     assert not value or value not in problem
 
 
 def test_an_endpoint_elsewhere_needs_a_key():
-    _, [problem] = read_keys(parse_roster(WITH_KEY.replace('api_key_env = "FAR_KEY"', "")), {})
+    _, [problem] = read_keys(draft_roster(WITH_KEY.replace('api_key_env = "FAR_KEY"', "")), {})
     assert problem.startswith('workers[1] ("far"): api_key_env: is missing')
 
 
 @pytest.mark.spec("POOL-4")
 def test_a_pool_apart_from_the_board_needs_a_token_for_each_worker():
-    roster = parse_roster(WITH_KEY + MINIMAL)
-    _, [problem] = read_tokens(roster, {"FAR_TOKEN": "t" * 30})
+    draft = draft_roster(WITH_KEY + MINIMAL)
+    _, [problem] = read_tokens(draft, {"FAR_TOKEN": "t" * 30})
     assert problem.startswith('workers[2] ("local"): token_env: is missing')
-    assert read_tokens(parse_roster(WITH_KEY), {"FAR_TOKEN": "t" * 30}) == ({"far": "t" * 30}, [])
+    assert read_tokens(draft_roster(WITH_KEY), {"FAR_TOKEN": "t" * 30}) == ({"far": "t" * 30}, [])
 
 
 def test_two_workers_with_one_token_are_refused():
     other = WITH_KEY.replace('"far"', '"other"').replace("FAR_TOKEN", "OTHER_TOKEN")
     both = {"FAR_TOKEN": "t" * 30, "OTHER_TOKEN": "t" * 30}
-    _, [problem] = read_tokens(parse_roster(WITH_KEY + other), both)
+    _, [problem] = read_tokens(draft_roster(WITH_KEY + other), both)
     assert problem.startswith('workers[2] ("other"): token_env: has the same token as workers[1] ("far")')
+
+
+@pytest.mark.spec("POOL-1")
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (WITH_KEY, {"api_key_env", "token_env"}),
+        (WITH_KEY.replace('"FAR_KEY"', '"sk-key"'), {"token_env"}),
+        (MINIMAL, {"token_env"}),
+        (MINIMAL.replace("http://127.0.0.1:8080", "https://far.example"), {"api_key_env", "token_env"}),
+        (MINIMAL.replace("http://127.0.0.1:8080", "http://far.example"), {"token_env"}),
+        ('[defaults]\napi_key_env = "FAR_KEY"\n' + MINIMAL, {"api_key_env", "token_env"}),
+    ],
+)
+def test_what_a_table_lacks_in_the_environment_is_told_although_the_table_is_wrong_elsewhere(
+    table: str, told: set[str]
+):
+    draft = draft_roster(table + "concurrency = 0\n")
+    assert draft.roster.workers == ()
+    problems = read_keys(draft, {})[1] + read_tokens(draft, {})[1]
+    assert {problem.split(": ")[1] for problem in problems} == told
 
 
 @pytest.mark.parametrize(

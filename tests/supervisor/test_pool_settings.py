@@ -129,6 +129,7 @@ def test_what_a_roster_lacks_in_the_environment_is_told_at_once(tmp_path: Path):
         f'{path}: workers[3] ("near"): api_key_env: the variable it names is not set',
         f'{path}: workers[1] ("far"): token_env: the variable it names is not set',
         f'{path}: workers[3] ("near"): token_env: the variable it names is not set',
+        f'{path}: workers[2] ("far"): token_env: is missing; a pool apart from the board needs it',
         "ROUNDTABLE_URL: the address is neither https:// nor http:// to this machine",
     ]
 
