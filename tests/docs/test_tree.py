@@ -124,3 +124,8 @@ def test_the_top_level_is_the_one_that_was_agreed() -> None:
     assert set(agreed.split()) - files == set()
     assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("MIT License")
     assert project["requires-python"] == ">=3.11,<3.15"
+    told = "Programming Language :: Python :: "
+    versions = [line.removeprefix(told) for line in project["classifiers"] if line.startswith(told)]
+    assert versions == ["3.11", "3.12", "3.13", "3.14"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [version for version in versions if not re.search(rf"\b{re.escape(version)}\.\d", readme)] == []
