@@ -39,6 +39,7 @@ COMMANDS_WANTED, LATENCY_MS_WANTED, PARKED_PERCENT_WANTED, MEMORY_WANTED, AFTER_
 ROOM_TASKS = 5
 ARRIVE_SECONDS = 3.0
 SETTLE_SECONDS = 0.3
+IDLE_WORKERS, IDLE_ROUNDS, IDLE_WAIT_SECONDS = 50, 3, 5
 WARM_CALLS = 100
 PARKED_SECONDS = 15.0
 
@@ -54,6 +55,7 @@ def measure(report: Report, folder: Path, *, quick: bool) -> None:
             # first: what has waited once has made room that the next ones use
             _parked(report, board, plain, generation, version, 5.0 if quick else PARKED_SECONDS)
             _latency(report, board, generation, version, 10 if quick else 40)
+            _idle(report, board, generation, version)
 
 
 class _Counting(Executor):
@@ -155,6 +157,25 @@ def _parked(
         "",
         [second.after_kib / waves["board"].after_kib],
         at_most=AFTER_WANTED,
+    )
+
+
+def _idle(report: Report, board: servers.Child, generation: str, version: str) -> None:
+    """What a board writes while nothing happens but that its workers' waits end and begin again."""
+    seats = [token for name, token in board.tokens.items() if name != "lead"][:IDLE_WORKERS]
+    arguments = {"wait_seconds": IDLE_WAIT_SECONDS}
+    waiters = [Waiter(board.port, seat, "claim_next", arguments, version) for seat in seats]
+    with stand_in_line(waiters):
+        time.sleep(IDLE_WAIT_SECONDS + ARRIVE_SECONDS)
+    before = board.written_kib
+    for _ in range(IDLE_ROUNDS):
+        with stand_in_line(waiters):
+            time.sleep(IDLE_WAIT_SECONDS + ARRIVE_SECONDS)
+    report.add(
+        f"{generation}, {len(seats)} idle workers: written to disk",
+        "KiB",
+        [board.written_kib - before],
+        at_most=0,
     )
 
 
