@@ -22,7 +22,8 @@ _FILE = click.Path(path_type=Path)
 def backup_command(file: Path, wants_json: bool) -> None:
     """Copy the board into a new FILE while its server runs, and check the copy.
 
-    The copy is a board itself: to go back to it, stop the server and put it in the place of the database.
+    The copy is a board itself: to go back to it, stop the server, move the database with its -wal and -shm away, and put the
+    copy in its place.
     """
     settings = read_settings()
     try:

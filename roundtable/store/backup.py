@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from roundtable.store.drafts import open_draft
+from roundtable.store.drafts import open_board_draft
 from roundtable.store.errors import StoreError
 from roundtable.store.reading import open_reading
 from roundtable.store.soundness import Soundness, check_file
@@ -25,7 +25,7 @@ def back_up(board: Path, target: Path) -> Soundness:
 
     A server that writes meanwhile is not held up. Nobody sees the file before it is whole. Raises StoreError.
     """
-    with open_draft(target) as draft:
+    with open_board_draft(target) as draft:
         with open_reading(board) as source:
             try:
                 with closing(sqlite3.connect(draft, isolation_level=None)) as copy:

@@ -39,6 +39,19 @@ def open_draft(target: Path) -> Iterator[Path]:
                 draft.with_name(draft.name + suffix).unlink()
 
 
+@contextmanager
+def open_board_draft(target: Path) -> Iterator[Path]:
+    """The same for a database. Also refused where the log of one that is gone lies beside: SQLite would play it into this one."""
+    with open_draft(target) as draft:
+        for suffix in ("-wal", "-journal"):
+            left = target.with_name(target.name + suffix)
+            if left.is_symlink() or left.exists():
+                raise StoreError(
+                    f"{left} is there, left by a database that is gone, and would change the new one: move it away"
+                )
+        yield draft
+
+
 def _publish(draft: Path, target: Path) -> None:
     try:
         # Unlike a rename, a link never takes the place of what is there.

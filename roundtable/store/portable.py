@@ -18,7 +18,7 @@ from typing import Any, Final
 from roundtable.store import search
 from roundtable.store.backup import UnsoundError
 from roundtable.store.database import migrate, migrations
-from roundtable.store.drafts import open_draft
+from roundtable.store.drafts import open_board_draft, open_draft
 from roundtable.store.errors import StoreError
 from roundtable.store.reading import open_reading
 from roundtable.store.soundness import Soundness, check_file
@@ -66,7 +66,7 @@ def import_board(lines: Iterable[bytes], target: Path) -> Soundness:
 
     Raises StoreError, which names the line, and then there is no file.
     """
-    with open_draft(target) as draft:
+    with open_board_draft(target) as draft:
         try:
             with closing(sqlite3.connect(draft, isolation_level=None)) as db:
                 # nobody acknowledges anything before the draft is whole and synced as such

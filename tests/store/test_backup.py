@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 
 import pytest
 from played_board import play
@@ -12,6 +13,7 @@ from scripted_store import LEAD, Store
 from roundtable.rules import commands as c
 from roundtable.store.backup import UnsoundError, back_up
 from roundtable.store.errors import StoreError
+from roundtable.store.portable import export_file, import_board
 from roundtable.store.soundness import check_file
 
 
@@ -45,6 +47,27 @@ def test_what_is_there_is_never_overwritten(tmp_path) -> None:
     assert not (tmp_path / "nowhere").exists()
     with pytest.raises(StoreError, match="is there already"):
         back_up(tmp_path / "b.db", tmp_path / "b.db")
+
+
+@pytest.mark.spec("CLI-15", "CLI-18")
+@pytest.mark.parametrize("suffix", ["-wal", "-journal"])
+def test_what_a_killed_server_left_beside_a_file_that_is_gone_is_never_played_into_a_new_board(
+    tmp_path, suffix
+) -> None:
+    store = play(tmp_path / "b.db")
+    export_file(tmp_path / "b.db", tmp_path / "b.jsonl")
+    store.ask(LEAD, c.CreateTask("of the board that is gone", "d"))
+    left = tmp_path / f"new.db{suffix}"
+    left.write_bytes((tmp_path / "b.db-wal").read_bytes())
+    lines = (tmp_path / "b.jsonl").read_bytes().splitlines(keepends=True)
+    for make in (partial(back_up, tmp_path / "b.db"), partial(import_board, lines)):
+        with pytest.raises(StoreError, match=rf"new\.db{suffix} .*move it away"):
+            make(tmp_path / "new.db")
+        assert not (tmp_path / "new.db").exists()
+    left.unlink()
+    found = import_board(lines, tmp_path / "new.db")
+    assert (check_file(tmp_path / "new.db"), found.tasks) == (found, 5)
+    store.close()
 
 
 @pytest.mark.spec("CLI-15")
