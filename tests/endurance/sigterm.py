@@ -1,6 +1,6 @@
 """SIGTERM at random moments of `roundtable up`, from its first printed line on: it ends with 0, in time, nothing left claimed.
 
-    python -m tests.endurance.sigterm --seed 1 --moments 50
+    python -m tests.endurance.sigterm --seed 1 --moments 200
 
 The model is an endpoint on loopback that answers at once, after a while, or never.
 """
@@ -192,4 +192,4 @@ def _left_behind(database: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(sigterm, __doc__ or "", size="moments", default=50)
+    main(sigterm, __doc__ or "", size="moments", default=200)
