@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,10 @@ FAULTS_MAX: Final = 100
 """So many are told. A file with more is as broken as one with fewer."""
 
 _COLUMNS: Final = tuple(name for name in TOLD_FIELDS if name != "depends_on")
+_MESSAGES: Final = (
+    "SELECT message_id, kind, agent, created_at FROM messages WHERE task_id = ? ORDER BY message_id"
+)
+_REVIEWS: Final = "SELECT verdict, note, attempt, result, agent, created_at FROM reviews WHERE task_id = ? ORDER BY review_id"
 _PRESENT: Final = f"SELECT {', '.join(_COLUMNS)}, needs_attention FROM tasks WHERE task_id = ?"  # noqa: S608
 
 
@@ -66,32 +70,63 @@ def _all_faults(db: sqlite3.Connection) -> Iterator[str]:
 def replay_faults(db: sqlite3.Connection) -> Iterator[str]:
     """Where history, played from its beginning, does not give the tasks that there are, a sentence each."""
     events = db.execute(
-        "SELECT task_id, event_id, event, changes FROM history WHERE task_id IS NOT NULL ORDER BY task_id, event_id"
+        "SELECT task_id, event_id, time, agent, event, changes FROM history WHERE task_id IS NOT NULL "
+        "ORDER BY task_id, event_id"
     )
     for task_id, rows in groupby(events, key=lambda row: row[0]):
-        yield from _faults_of_task(db, task_id, list(rows))
+        played = _Played(task_id)
+        for _, event_id, *told in rows:
+            yield from played.take(event_id, *told)
+        yield from _faults_of_task(db, played)
     for (task_id,) in db.execute(
         "SELECT task_id FROM tasks t WHERE NOT EXISTS (SELECT 1 FROM history h WHERE h.task_id = t.task_id)"
     ):
         yield f"task {task_id} has no history"
 
 
-def _faults_of_task(db: sqlite3.Connection, task_id: int, rows: Sequence[tuple[Any, ...]]) -> Iterator[str]:
-    played: dict[str, Any] = {**dict.fromkeys(TOLD_FIELDS), "depends_on": []}
-    attention: set[str] = set()
-    for _, event_id, event, changes in rows:
+@dataclass(slots=True)
+class _Played:
+    """What the events of one task give, one after the other. Values are compared as they stand: they may be of any type."""
+
+    task_id: int
+    fields: dict[str, Any] = field(default_factory=lambda: {**dict.fromkeys(TOLD_FIELDS), "depends_on": []})
+    attention: list[Any] = field(default_factory=list)
+    messages: list[tuple[Any, ...]] = field(default_factory=list)
+    reviews: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def take(self, event_id: int, time: str, agent: str, event: str, changes: str) -> Iterator[str]:
+        """The next event, and what of it cannot be."""
         try:
-            told = [(name, old, new) for name, (old, new) in json.loads(changes).items()]
-        except (ValueError, TypeError, AttributeError):
+            told = {name: (old, new) for name, (old, new) in json.loads(changes).items()}
+        except (ValueError, TypeError, AttributeError, RecursionError):
             yield f"event {event_id} cannot be read"
-            continue
-        for name, old, new in told:
+            return
+        if event == Event.MESSAGE_POSTED:
+            self.messages.append((_new(told, "message_id"), _new(told, "kind"), agent, time))
+        elif event == Event.REVIEWED:
+            judged = (self.fields["attempt"], self.fields["result"])
+            self.reviews.append((_new(told, "verdict"), _new(told, "note"), *judged, agent, time))
+        for name, (old, new) in told.items():
             if name == "attention":
-                attention ^= {old or new}
-            elif name in played:
-                if played[name] != old and event != Event.CREATED:
-                    yield f"event {event_id}: {name} of task {task_id} was not what it says"
-                played[name] = new
+                self._turn(old or new)
+            elif name in self.fields:
+                if self.fields[name] != old and event != Event.CREATED:
+                    yield f"event {event_id}: {name} of task {self.task_id} was not what it says"
+                self.fields[name] = new
+
+    def _turn(self, reason: object) -> None:
+        if reason in self.attention:
+            self.attention.remove(reason)
+        else:
+            self.attention.append(reason)
+
+
+def _new(told: Mapping[str, tuple[Any, Any]], name: str) -> Any:
+    return told.get(name, (None, None))[1]
+
+
+def _faults_of_task(db: sqlite3.Connection, played: _Played) -> Iterator[str]:
+    task_id = played.task_id
     present = db.execute(_PRESENT, (task_id,)).fetchone()
     if present is None:
         yield f"task {task_id} has a history and is not there"
@@ -100,15 +135,19 @@ def _faults_of_task(db: sqlite3.Connection, task_id: int, rows: Sequence[tuple[A
     causes = db.execute("SELECT depends_on FROM dependencies WHERE task_id = ? ORDER BY position", (task_id,))
     there["depends_on"] = [cause for (cause,) in causes]
     for name in TOLD_FIELDS:
-        if played[name] != there[name]:
+        if played.fields[name] != there[name]:
             yield f"history gives another {name} of task {task_id} than it has"
-    reasons = {
+    reasons = [
         reason for (reason,) in db.execute("SELECT reason FROM attention WHERE task_id = ?", (task_id,))
-    }
-    if attention != reasons:
+    ]
+    if sorted(map(repr, played.attention)) != sorted(map(repr, reasons)):
         yield f"history gives other attention of task {task_id} than it has"
     if present[-1] != next((reason.value for reason in Attention if reason.value in reasons), None):
         yield f"needs_attention of task {task_id} is not the gravest of its reasons"
+    if db.execute(_MESSAGES, (task_id,)).fetchall() != played.messages:
+        yield f"the messages of task {task_id} are not those of its history"
+    if db.execute(_REVIEWS, (task_id,)).fetchall() != played.reviews:
+        yield f"the reviews of task {task_id} are not those of its history"
 
 
 def _kept_for_speed(db: sqlite3.Connection) -> Iterator[str]:

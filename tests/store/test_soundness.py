@@ -64,7 +64,7 @@ def test_a_board_is_sound_while_it_is_open_and_when_it_is_closed(tmp_path) -> No
         ),
         (
             "PRAGMA foreign_keys = OFF; DELETE FROM dependencies; DELETE FROM attention; DELETE FROM claims; "
-            "DELETE FROM messages; DELETE FROM tasks WHERE task_id = 2",
+            "DELETE FROM messages WHERE task_id = 2; DELETE FROM tasks WHERE task_id = 2",
             ["task 2 has a history and is not there"],
         ),
         (
@@ -74,6 +74,36 @@ def test_a_board_is_sound_while_it_is_open_and_when_it_is_closed(tmp_path) -> No
         (
             NO_TRIGGERS + "UPDATE history SET changes = '[]' WHERE task_id = 5 AND event = 'cancelled'",
             ["event 19 cannot be read", "history gives another status of task 5 than it has"],
+        ),
+        (
+            NO_TRIGGERS + """UPDATE history SET changes = '{"attention":[null,["x"]]}' WHERE event_id = 18""",
+            [
+                "history gives other attention of task 2 than it has",
+            ],
+        ),
+        (
+            "DELETE FROM messages WHERE message_id = 1",
+            ["the messages of task 1 are not those of its history"],
+        ),
+        (
+            "DROP TRIGGER messages_are_append_only; UPDATE messages SET agent = 'x' WHERE message_id = 2",
+            ["the messages of task 2 are not those of its history"],
+        ),
+        (
+            "INSERT INTO messages VALUES (9, 4, 'bob', 'worker', 'note', 'b', 'now')",
+            ["the messages of task 4 are not those of its history"],
+        ),
+        (
+            "UPDATE reviews SET note = 'well done' WHERE review_id = 1",
+            ["the reviews of task 1 are not those of its history"],
+        ),
+        (
+            "UPDATE reviews SET result = 'another' WHERE review_id = 2",
+            ["the reviews of task 1 are not those of its history"],
+        ),
+        (
+            "DELETE FROM reviews WHERE review_id = 2",
+            ["the reviews of task 1 are not those of its history"],
         ),
         (
             "DROP TRIGGER audit_log_is_append_only_1; UPDATE audit_log SET agent = 'x' WHERE audit_id = 3",
