@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from roundtable.cli.output import EXIT_REFUSED, EXIT_UNREACHABLE
+
 _SENTENCES: Final = {
     400: "The server takes this for no proper request (400): something between here and the board changes requests.",
     401: "The token is refused (401): it is of no agent of this board, or it was rotated or revoked; "
@@ -20,6 +22,11 @@ _SENTENCES: Final = {
     503: "The server is stopping or its board has stopped (503): start it again.",
     504: "A proxy answers, and the board behind it took too long (504).",
 }
+
+
+def code_for(status: int) -> int:
+    """The exit code for such an answer: a refusal, or no answer of a board at all."""
+    return EXIT_REFUSED if 400 <= status < 500 else EXIT_UNREACHABLE
 
 
 def sentence_for(status: int) -> str:

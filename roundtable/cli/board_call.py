@@ -15,7 +15,8 @@ import trio
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from roundtable.cli.answers import sentence_for
+from roundtable.cli.answers import code_for, sentence_for
+from roundtable.cli.output import EXIT_REFUSED
 from supervisor.model.bounded_body import read_body, without_framing
 from supervisor.rules.text import in_one_line
 
@@ -107,8 +108,11 @@ async def _ask(url: str, token: str, tool: str, arguments: Mapping[str, Any]) ->
             if isinstance(cause, RefusedError):
                 raise cause from None
         if answer is None:
-            if transport.refusal is not None:
-                raise RefusedError(sentence_for(transport.refusal)) from None
+            if (status := transport.refusal) is not None:
+                sentence = sentence_for(status)
+                if code_for(status) == EXIT_REFUSED:
+                    raise RefusedError(sentence) from None
+                raise UnreachableError(sentence.removesuffix(".")) from None
             raise UnreachableError(_sentence_for_causes(causes)) from None
     if answer is None:
         raise UnreachableError("it ended without an answer")

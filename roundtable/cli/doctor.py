@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import click
+import trio
 
 from roundtable.cli.connecting import TOKEN_VARIABLE
 from roundtable.cli.handshake import LEGACY, MODERN, Handshake
@@ -67,19 +68,24 @@ def diagnose(url: str, token: str | None, now: Callable[[], float]) -> Diagnosis
             raise Trouble(
                 EXIT_CONFIGURATION, f"{TOKEN_VARIABLE} is not set: it has to be the token of the agent."
             )
-        handshake = Handshake(url, token)
-        try:
-            _shake(handshake, found, now)
-        finally:
-            handshake.close()
+        trio.run(_shake, Handshake(url, token), found, now)
     except Trouble as trouble:
         found.trouble = trouble
     return found
 
 
-def _shake(handshake: Handshake, found: Diagnosis, now: Callable[[], float]) -> None:
+async def _shake(handshake: Handshake, found: Diagnosis, now: Callable[[], float]) -> None:
     try:
-        handshake.legacy()
+        await _shake_in_both_generations(handshake, found, now)
+    finally:
+        await handshake.close()
+
+
+async def _shake_in_both_generations(
+    handshake: Handshake, found: Diagnosis, now: Callable[[], float]
+) -> None:
+    try:
+        await handshake.legacy()
     finally:
         if handshake.server_time is not None:
             ahead = handshake.server_time - now()
@@ -90,6 +96,6 @@ def _shake(handshake: Handshake, found: Diagnosis, now: Callable[[], float]) -> 
                     "are shown by the server's."
                 )
     found.fine.append(f"It speaks MCP with apps of the first generation ({LEGACY}).")
-    agent = handshake.modern()
+    agent = await handshake.modern()
     found.fine.append(f"It speaks MCP with apps of the second generation ({MODERN}).")
     found.fine.append(f"The token is that of {agent.name} ({agent.role}), who has {agent.tools} tools.")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import ssl
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx
+import trio
 
 from roundtable import __version__
-from roundtable.cli.answers import sentence_for
+from roundtable.cli.answers import code_for, sentence_for
 from roundtable.cli.output import EXIT_REFUSED, EXIT_UNREACHABLE
 from roundtable.cli.reaching import Trouble, speaks_tls
 from roundtable.config.errors import shown
@@ -22,6 +22,7 @@ from supervisor.rules.text import in_one_line
 LEGACY: Final = "2025-11-25"
 MODERN: Final = "2026-07-28"
 ANSWER_SECONDS: Final = 15.0
+"""For one whole answer, however it arrives."""
 ANSWER_BYTES_MAX: Final = 1 << 20
 _SAID_CHARS: Final = 500
 
@@ -44,92 +45,94 @@ class Agent:
 
 
 class Handshake:
-    """Requests as a client sends them. Every method raises Trouble."""
+    """Requests as a client sends them. Every method raises Trouble; `close` does not."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = url
         self._token = token
-        self._http = httpx.Client(
+        self._http = httpx.AsyncClient(
             trust_env=False,
-            timeout=ANSWER_SECONDS,
+            timeout=None,  # noqa: S113 - each answer has a deadline as a whole
             verify=ssl.create_default_context() if url.startswith("https") else False,
         )
         self.server_time: float | None = None
         """The server's clock by its last answer, in seconds since 1970."""
 
-    def close(self) -> None:
-        self._http.close()
+    async def close(self) -> None:
+        await self._http.aclose()
 
-    def legacy(self) -> None:
+    async def legacy(self) -> None:
         """The handshake of the clients of up to 2025-11-25."""
         opening = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": _CLIENT}
-        answer = self._ask("initialize", opening, {})
+        answer = await self._ask("initialize", opening, {})
         server = answer.get("serverInfo")
         name = server.get("name") if isinstance(server, Mapping) else None
         if name != "roundtable":
             raise Trouble(
-                EXIT_REFUSED,
+                EXIT_UNREACHABLE,
                 f"What answers there is an MCP server, but no Roundtable: it is {shown(str(name))}.",
             )
         spoken = {"MCP-Protocol-Version": str(answer.get("protocolVersion", LEGACY))}
-        self._post({"jsonrpc": "2.0", "method": "notifications/initialized"}, spoken)
-        self._tools(self._ask("tools/list", {}, spoken))
+        await self._post({"jsonrpc": "2.0", "method": "notifications/initialized"}, spoken)
+        self._tools(await self._ask("tools/list", {}, spoken))
 
-    def modern(self) -> Agent:
+    async def modern(self) -> Agent:
         """The requests of the clients of 2026-07-28, and who the token is."""
-        tools = self._tools(self._ask_modern("tools/list", {}))
-        answer = self._ask_modern("tools/call", {"name": "whoami", "arguments": {}}, {"Mcp-Name": "whoami"})
+        tools = self._tools(await self._ask_modern("tools/list", {}))
+        answer = await self._ask_modern(
+            "tools/call", {"name": "whoami", "arguments": {}}, {"Mcp-Name": "whoami"}
+        )
         content = answer.get("structuredContent")
         if not isinstance(content, Mapping):
-            raise Trouble(EXIT_REFUSED, _NO_MCP)
+            raise Trouble(EXIT_UNREACHABLE, _NO_MCP)
         if answer.get("isError"):
-            error = content.get("error")
-            said = error.get("message") if isinstance(error, Mapping) else None
-            raise Trouble(EXIT_REFUSED, f"The board refuses the call: {_line(said)}")
+            raise Trouble(EXIT_REFUSED, f"The board refuses the call: {_reason(content.get('error'))}")
         return Agent(_line(content.get("name")), _line(content.get("role")), tools)
 
-    def _ask_modern(
+    async def _ask_modern(
         self, method: str, params: Mapping[str, Any], headers: Mapping[str, str] | None = None
     ) -> Mapping[str, Any]:
         spoken = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, **(headers or {})}
-        return self._ask(method, {"_meta": _ENVELOPE, **params}, spoken)
+        return await self._ask(method, {"_meta": _ENVELOPE, **params}, spoken)
 
-    def _ask(self, method: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> Mapping[str, Any]:
+    async def _ask(
+        self, method: str, params: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> Mapping[str, Any]:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        answer = _message_in(self._post(message, headers))
+        answer = _message_in(await self._post(message, headers))
         result = answer.get("result")
         if isinstance(result, Mapping):
             return result
         error = answer.get("error")
         if isinstance(error, Mapping):
-            raise Trouble(EXIT_REFUSED, f"The server refuses {method}: {_line(error.get('message'))}")
-        raise Trouble(EXIT_REFUSED, _NO_MCP)
+            raise Trouble(EXIT_REFUSED, f"The server refuses {method}: {_reason(error)}")
+        raise Trouble(EXIT_UNREACHABLE, _NO_MCP)
 
     def _tools(self, listed: Mapping[str, Any]) -> int:
         tools = listed.get("tools")
         if not isinstance(tools, list) or not tools:
-            raise Trouble(EXIT_REFUSED, "The server lists no tools: it is no Roundtable.")
+            raise Trouble(EXIT_UNREACHABLE, "The server lists no tools: it is no Roundtable.")
         return len(tools)
 
-    def _post(self, message: Mapping[str, Any], headers: Mapping[str, str]) -> bytes:
+    async def _post(self, message: Mapping[str, Any], headers: Mapping[str, str]) -> bytes:
         sent = {
             "Authorization": f"Bearer {self._token}",
             "Accept": "application/json, text/event-stream",
             **headers,
         }
-        ends_at = time.monotonic() + ANSWER_SECONDS
         try:
-            with self._http.stream("POST", self._url, json=message, headers=sent) as response:
-                self._note_time(response)
-                body = b""
-                for part in response.iter_bytes():
-                    body += part
-                    if len(body) > ANSWER_BYTES_MAX or time.monotonic() > ends_at:
-                        raise Trouble(EXIT_REFUSED, _NO_MCP)
-                if not response.is_success:
-                    raise Trouble(EXIT_REFUSED, _refusal(response.status_code, body))
-                return body
-        except httpx.TimeoutException:
+            with trio.fail_after(ANSWER_SECONDS):
+                async with self._http.stream("POST", self._url, json=message, headers=sent) as response:
+                    self._note_time(response)
+                    body = b""
+                    async for part in response.aiter_bytes():
+                        body += part
+                        if len(body) > ANSWER_BYTES_MAX:
+                            raise Trouble(EXIT_UNREACHABLE, _NO_MCP)
+                    if not response.is_success:
+                        raise Trouble(code_for(response.status_code), _refusal(response.status_code, body))
+                    return body
+        except trio.TooSlowError:
             sentence = (
                 f"It takes the connection and gives no answer within {ANSWER_SECONDS:.0f} s: "
                 "something else listens there, or hangs."
@@ -170,8 +173,13 @@ def _message_in(body: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         message = None
     if not isinstance(message, Mapping) or message.get("jsonrpc") != "2.0":
-        raise Trouble(EXIT_REFUSED, _NO_MCP)
+        raise Trouble(EXIT_UNREACHABLE, _NO_MCP)
     return message
+
+
+def _reason(error: object) -> str:
+    said = error.get("message") if isinstance(error, Mapping) else None
+    return _line(said) if isinstance(said, str) and said else "it does not say why"
 
 
 def _line(text: object) -> str:

@@ -175,28 +175,34 @@ def rpc(result: object) -> bytes:
     return response(200, json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode())
 
 
-@pytest.mark.spec("CLI-12")
+def rpc_error(error: object) -> bytes:
+    return response(200, json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode())
+
+
+@pytest.mark.spec("CLI-12", "CLI-2")
 @pytest.mark.parametrize(
-    ("reply", "told"),
+    ("reply", "told", "code"),
     [
-        (response(200, b"<html>hello</html>"), "is no MCP server"),
-        (response(200, b"{}"), "is no MCP server"),
-        (response(200, b"\xff\xfe"), "is no MCP server"),
-        (response(200, b"[" * 100_000), "is no MCP server"),
-        (rpc({"serverInfo": {"name": "files\x1b[2J"}}), "no Roundtable: it is "),
-        (rpc({"serverInfo": 5}), "no Roundtable"),
-        (rpc({"serverInfo": {"name": "roundtable"}}), "lists no tools"),
-        (response(302, b"", location="https://elsewhere.example/"), "sends elsewhere (302)"),
-        (response(502, b"bad gateway"), "A proxy answers"),
-        (response(503, b""), "stopping"),
-        (response(418, b""), "HTTP status 418"),
-        (response(200, b"{}", date="nonsense"), "is no MCP server"),
+        (response(200, b"<html>hello</html>"), "is no MCP server", 3),
+        (response(200, b"{}"), "is no MCP server", 3),
+        (response(200, b"\xff\xfe"), "is no MCP server", 3),
+        (response(200, b"[" * 100_000), "is no MCP server", 3),
+        (rpc({"serverInfo": {"name": "files\x1b[2J"}}), "no Roundtable: it is ", 3),
+        (rpc({"serverInfo": 5}), "no Roundtable", 3),
+        (rpc({"serverInfo": {"name": "roundtable"}}), "lists no tools", 3),
+        (rpc_error({"message": "not \x1b[2J you"}), "refuses initialize: not  [2J you", 1),
+        (rpc_error({"code": 1}), "refuses initialize: it does not say why", 1),
+        (response(302, b"", location="https://elsewhere.example/"), "sends elsewhere (302)", 3),
+        (response(502, b"bad gateway"), "A proxy answers", 3),
+        (response(503, b""), "stopping", 3),
+        (response(418, b""), "HTTP status 418", 1),
+        (response(200, b"{}", date="nonsense"), "is no MCP server", 3),
     ],
 )
-async def test_an_answer_that_no_board_gives(folder, reply, told) -> None:
+async def test_an_answer_that_no_board_gives(folder, reply, told, code) -> None:
     with trio.fail_after(PATIENCE_SECONDS):
         async with open_endpoint(answers(reply)) as endpoint:
-            sentence = trouble(await doctor(endpoint.url), 1)
+            sentence = trouble(await doctor(endpoint.url), code)
     assert told in sentence
     assert sentence.isprintable()
 
@@ -208,10 +214,10 @@ async def test_something_that_does_not_speak_http_or_says_nothing_or_never_ends(
     async def hang(request, stream) -> None:
         await trio.sleep_forever()
 
-    async def drip(request, stream) -> None:
-        await stream.send_all(b"HTTP/1.1 200 X\r\ncontent-length: 1000\r\n\r\n")
+    async def drip(start: bytes, part: bytes, request, stream) -> None:
+        await stream.send_all(start)
         while True:
-            await stream.send_all(b"x")
+            await stream.send_all(part)
             await trio.sleep(0.05)
 
     with trio.fail_after(PATIENCE_SECONDS):
@@ -219,8 +225,13 @@ async def test_something_that_does_not_speak_http_or_says_nothing_or_never_ends(
             assert "without an answer in HTTP" in trouble(await doctor(endpoint.url), 3)
         async with open_endpoint(hang) as endpoint:
             assert "gives no answer within" in trouble(await doctor(endpoint.url), 3)
-        async with open_endpoint(drip) as endpoint:
-            assert "is no MCP server" in trouble(await doctor(endpoint.url), 1)
+        for start, part in (
+            (b"HTTP/1.1 200 X\r\ncontent-length: 1000\r\n\r\n", b"x"),
+            (b"HTTP/1.1 200 X\r\n", b"a: b\r\n"),
+            (b"", b"HTTP/1.1 100 C\r\n\r\n"),
+        ):
+            async with open_endpoint(partial(drip, start, part)) as endpoint:
+                assert "gives no answer within" in trouble(await doctor(endpoint.url), 3)
 
 
 def test_the_default_address_is_the_one_of_the_settings(folder) -> None:
