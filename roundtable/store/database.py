@@ -81,6 +81,14 @@ def migrate(db: sqlite3.Connection, path: Path, up_to: int | None = None) -> Non
                 db.execute("ROLLBACK")
 
 
+def board_mark(db: sqlite3.Connection) -> str:
+    """What tells this board's cursors from another's. Raises StoreError where it is missing, sqlite3.Error."""
+    row: tuple[str] | None = db.execute("SELECT board_id FROM board").fetchone()
+    if row is None:
+        raise StoreError("the database is damaged: what marks this board apart from others is missing")
+    return row[0]
+
+
 def _create_private(path: Path) -> None:
     """SQLite gives -wal and -shm the mode of the database, so only this one file has to be made with care."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))

@@ -27,6 +27,7 @@ from roundtable.rules.errors import BoardError, Code, forbidden
 from roundtable.rules.model import Now
 from roundtable.store import audit, claims, tasks, upkeep
 from roundtable.store.attempt import attempt, log_fault
+from roundtable.store.database import board_mark
 from roundtable.store.dispatch import (
     OWN,
     READS,
@@ -85,9 +86,12 @@ class Executor:
     def __post_init__(self) -> None:
         """Raises StoreError if the file cannot be read. The connection is this object's own, and is closed then too."""
         try:
-            (self._board_id,) = self.db.execute("SELECT board_id FROM board").fetchone()
+            self._board_id = board_mark(self.db)
             self.head = audit.read_head(self.db)
             self.next_end_ms = claims.next_end_ms(self.db)
+        except StoreError:
+            self.db.close()
+            raise
         except sqlite3.Error as error:
             self.db.close()
             raise StoreError(f"the database cannot be read: {error}") from error

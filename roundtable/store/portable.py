@@ -115,6 +115,8 @@ def _fill(db: sqlite3.Connection, lines: Iterator[bytes], target: Path) -> None:
         table, row = _row_in(content, header.tables, number)
         rows += 1
         if table == _COUNTERS:
+            if not _is_counter(dict(zip(header.tables[table], row, strict=True)), header.tables):
+                raise StoreError(f"line {number}: is no row of {table}")
             counters.append(row)
             continue
         try:
@@ -161,6 +163,11 @@ def _row_in(content: Any, tables: Tables, number: int) -> tuple[str, list[Any]]:
     if len(row) != len(tables[table]) or any(type(value) not in {str, int, type(None)} for value in row):
         raise StoreError(f"line {number}: is no row of {table}")
     return table, row
+
+
+def _is_counter(row: Mapping[str, Any], tables: Tables) -> bool:
+    """SQLite itself takes anything for a counter."""
+    return row["name"] in tables and type(row["seq"]) is int and 0 <= row["seq"] < 1 << 63
 
 
 def _read_line(line: bytes, number: int) -> Any:

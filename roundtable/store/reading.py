@@ -13,7 +13,7 @@ from roundtable.rules.agents import Directory
 from roundtable.rules.limits import PAGE_ROWS_MAX
 from roundtable.rules.model import Now, Status
 from roundtable.store import listing, reads
-from roundtable.store.database import APPLICATION_ID, BUSY_TIMEOUT_MS, migrations
+from roundtable.store.database import APPLICATION_ID, BUSY_TIMEOUT_MS, board_mark, migrations
 from roundtable.store.errors import StoreError
 from roundtable.store.unit import Limits, Presence, Unit
 
@@ -64,10 +64,9 @@ class Filter:
 
 
 class BoardReader:
-    """The board as its leader sees it. `directory` is who is known now."""
+    """The board as its leader sees it. `directory` is who is known now. Raises StoreError for a damaged one."""
 
     def __init__(self, db: sqlite3.Connection, directory: Directory, now: Now) -> None:
-        (board_id,) = db.execute("SELECT board_id FROM board").fetchone()
         self._unit = Unit(
             db=db,
             caller=directory.leader,
@@ -75,7 +74,7 @@ class BoardReader:
             directory=directory,
             presence=Presence(db),
             limits=Limits(claims_per_worker=0, calls_per_minute=0),
-            board_id=board_id,
+            board_id=board_mark(db),
             new_claim_id=_no_claim,
             writable=False,
         )

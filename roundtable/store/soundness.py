@@ -60,6 +60,8 @@ def _all_faults(db: sqlite3.Connection) -> Iterator[str]:
             yield f"integrity: {line}"
     for table, row_id, parent, _ in db.execute("PRAGMA foreign_key_check"):
         yield f"a row of {table} ({row_id}) points to one of {parent} that is not there"
+    if not db.execute("SELECT 1 FROM board").fetchone():
+        yield "what marks this board apart from others is missing"
     broken = audit.first_break(db)
     if broken is not None:
         yield f"the chain of the audit log breaks at row {broken}"

@@ -11,6 +11,7 @@ from cli_folder import run, write_agents_file
 
 from roundtable.rules import commands as c
 from roundtable.rules.agents import Directory
+from roundtable.store.errors import StoreError
 from tests.store.played_board import play
 from tests.store.scripted_store import LEAD, Store
 
@@ -144,6 +145,18 @@ def test_a_file_that_is_no_board_of_ours_is_a_sentence(folder, words):
     result = run(*words)
     assert (result.exit_code, "written by a newer Roundtable" in result.stderr) == (2, True)
     assert not (folder / "copy.db").exists()
+
+
+@pytest.mark.spec("CLI-10", "CLI-2")
+def test_a_board_without_its_mark_is_a_sentence_and_not_served_either(folder):
+    play(folder / "roundtable.db").close()
+    with closing(sqlite3.connect(folder / "roundtable.db", isolation_level=None)) as db:
+        db.execute("DELETE FROM board")
+    result = run("tasks")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "is damaged" in result.stderr
+    with pytest.raises(StoreError, match="is damaged"):
+        Store(folder / "roundtable.db")
 
 
 @pytest.mark.spec("CLI-2")

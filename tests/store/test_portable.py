@@ -131,6 +131,13 @@ def without_tables_columns(lines: list[bytes]) -> list[bytes]:
         (with_line(b'["attention", "1x", "help_requested", "x"]\n'), "line 2: is no row of a board"),
         (with_line(b'["attention", 1, "\\ud800", "x"]\n'), "line 2: is no row of a board"),
         (with_line(b"5\n"), "line 2: is no row of a board"),
+        (
+            with_line(b'["sqlite_sequence", "tasks", 99999999999999999999999]\n'),
+            "line 2: is no row of sqlite_seq",
+        ),
+        (with_line(b'["sqlite_sequence", "tasks", -1]\n'), "line 2: is no row of sqlite_sequence"),
+        (with_line(b'["sqlite_sequence", "tasks", "x"]\n'), "line 2: is no row of sqlite_sequence"),
+        (with_line(b'["sqlite_sequence", null, 1]\n'), "line 2: is no row of sqlite_sequence"),
         (with_line(b'{"rows": 0}\n'), "line 3: there is more behind"),
         (with_line(b" " * (LINE_BYTES_MAX + 1)), "line 2: is over "),
         (lambda lines: lines[:-1], "it was cut short"),

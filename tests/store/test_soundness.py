@@ -82,6 +82,10 @@ def test_a_board_is_sound_while_it_is_open_and_when_it_is_closed(tmp_path) -> No
             ],
         ),
         (
+            "DELETE FROM board",
+            ["what marks this board apart from others is missing"],
+        ),
+        (
             "DELETE FROM messages WHERE message_id = 1",
             ["the messages of task 1 are not those of its history"],
         ),
