@@ -84,7 +84,8 @@ async def test_every_task_is_done_once_or_waits_for_the_leader_and_no_cap_is_exc
             while any(task.status != "submitted" and not task.needs_help for task in board.tasks.values()):
                 await board.changed()
             status = {worker.name: worker for worker in pool.status().workers}
-    assert {name for name, worker in status.items() if worker.state == "parked"} <= {"w3", "w7"}
+    parked = {name for name, worker in status.items() if worker.state == "parked"}
+    assert parked <= {"w3", "w7"}
     assert sum(worker.restarts for worker in status.values()) > 0
     results = Counter(task.result for task in board.tasks.values() if task.status == "submitted")
     assert max(results.values()) == 1
@@ -99,7 +100,8 @@ async def test_every_task_is_done_once_or_waits_for_the_leader_and_no_cap_is_exc
         (tokens,) = db.execute(
             "SELECT sum(input_tokens + output_tokens) FROM calls WHERE outcome = 'answered'"
         ).fetchone()
-        assert db.execute("SELECT count(*) FROM claims").fetchone() == (0,)
+        # One that was parked before it could tell the board leaves that to its next start; the lease has ended the claim.
+        assert {name for (name,) in db.execute("SELECT DISTINCT worker FROM claims")} <= parked
     assert kept == {name: len(model.calls) for name, model in models.items()}
     assert tokens == answers * USAGE.tokens
     # A life ends with the first bug, once the other tasks in hand have ended, perhaps with a bug as well.
