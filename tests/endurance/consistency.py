@@ -229,6 +229,9 @@ class Checked:
                 if holder.pop(task_id, None) is None:
                     self._fault(f"event {event_id}: a claim of task {task_id} ends that nobody has")
                 ends[event] += 1
+            elif event == "submitted":  # late: the claim that had run out has brought its result after all
+                ends["expired"] -= 1
+                ends["submitted"] += 1
         ended_by = Counter(ended_by for *_, ended_by in claims)
         in_history = (ends["expired"], ends["submitted"], ends["cancelled"], len(holder))
         there = (ended_by["expired"], ended_by["submitted"], ended_by["cancelled"], ended_by[None])
