@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
 import trio
@@ -25,7 +25,9 @@ from roundtable.config.tokens import new_token
 from roundtable.rules.agents import Agent, Directory
 from roundtable.web.tokens import TokenTable
 from supervisor.config.roster import Roster
-from supervisor.pool import Pool
+
+if TYPE_CHECKING:  # what a pool needs takes a third of a second to load, and `serve` has none
+    from supervisor.pool import Pool
 
 log = structlog.get_logger(__name__)
 

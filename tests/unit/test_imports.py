@@ -7,6 +7,8 @@ Every check is a function from {module name: source} to the faults it finds, and
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -323,3 +325,11 @@ def test_relative_imports_are_resolved(source: str, found: str) -> None:
 def test_relative_imports_in_a_package_start_at_the_package_itself() -> None:
     sources = {"roundtable.rules": "from . import b", "roundtable.rules.b": ""}
     assert list(imports("roundtable.rules", sources)) == ["roundtable.rules.b"]
+
+
+def test_what_only_a_pool_needs_is_not_loaded_by_serve() -> None:
+    script = "import sys, roundtable.cli.serve; print('openai' in sys.modules)"
+    told = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "False\n"
