@@ -99,6 +99,7 @@ class FastPath:
             and type(params.get("name")) is str
             and params["name"] in self._tools
             and type(params.get("arguments", {})) is dict
+            # nothing is nested deeper than it has brackets, those in texts counted as well
             and (body.count(b"{") + body.count(b"[") <= NESTING_MAX or _is_shallow(params, NESTING_MAX))
             and _is_plain_text(body)
         )
