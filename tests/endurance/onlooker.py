@@ -69,17 +69,19 @@ class Onlooker:
     async def lead(self, url: str) -> None:
         """Keep OPEN_TASKS tasks open, until the board dies."""
         seat = HttpSeat(self.token)
-        with suppress(httpx.TransportError):
-            while True:
-                if self.count("status = 'open'") < OPEN_TASKS:
-                    title = f"Task number {len(self.created) + 1}"
-                    self.created[title] = False
-                    await seat.call(url, "create_task", title=title, description="d", max_attempts=100)
-                    self.created[title] = True
-                else:
-                    await trio.sleep(LOOK_SECONDS)
-        with trio.CancelScope(shield=True):
-            await seat.aclose()
+        try:
+            with suppress(httpx.TransportError):
+                while True:
+                    if self.count("status = 'open'") < OPEN_TASKS:
+                        title = f"Task number {len(self.created) + 1}"
+                        self.created[title] = False
+                        await seat.call(url, "create_task", title=title, description="d", max_attempts=100)
+                        self.created[title] = True
+                    else:
+                        await trio.sleep(LOOK_SECONDS)
+        finally:  # whoever ends this by a cancel, too
+            with trio.CancelScope(shield=True):
+                await seat.aclose()
 
     def count(self, condition: str) -> int:
         with open_readonly(self.database) as db:
